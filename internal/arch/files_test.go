@@ -41,6 +41,7 @@ var trusted = map[string]string{
 
 	"internal/lib/statefile":      "state files of the agent, beside which no container can make any",
 	"internal/lib/atomicfile":     "it writes files of the agent, beside which no container can make any",
+	"internal/lib/doctest":        "documents of the repository, in tests",
 	"internal/host/selinux":       "files of the administrator and of the kernel",
 	"internal/runtime/bundle":     "files of the agent, the runtime and the kernel",
 	"internal/cluster/cert":       "keys and certificates of the node",

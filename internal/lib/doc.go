@@ -21,6 +21,7 @@
 //	secret      settings that are never printed
 //	table       aligned columns for terminals
 //	leaktest    tests that leave goroutines behind fail
+//	doctest     documents that are made from the tables of the code
 //
 // Start reading at pod.
 package lib

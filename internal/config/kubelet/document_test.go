@@ -2,34 +2,21 @@ package kubelet
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"berth/internal/config/features"
+	"berth/internal/lib/doctest"
 )
-
-var update = flag.Bool("update", false, "write docs/kubelet.md anew")
-
-const documentFile = "../../../docs/kubelet.md"
 
 func TestTheDocumentIsMadeFromTheTables(t *testing.T) {
 	want, err := document()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile(documentFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if got, err := os.ReadFile(documentFile); err != nil || string(got) != want {
-		t.Errorf("docs/kubelet.md is not what the tables say: run 'make docs' (%v)", err)
-	}
+	doctest.Check(t, "kubelet.md", want)
 }
 
 // document returns docs/kubelet.md.

@@ -1,9 +1,7 @@
 package volume
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,24 +10,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	csitranslation "k8s.io/csi-translation-lib"
 
+	"berth/internal/lib/doctest"
 	"berth/internal/lib/volumekind"
 )
 
-var update = flag.Bool("update", false, "write docs/volumes.md anew")
-
-const documentFile = "../../../docs/volumes.md"
-
 func TestTheDocumentIsMadeFromTheTables(t *testing.T) {
 	want := document(t)
-	if *update {
-		if err := os.WriteFile(documentFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if got, err := os.ReadFile(documentFile); err != nil || string(got) != want {
-		t.Errorf("docs/volumes.md is not what the tables say: run 'make docs' (%v)", err)
-	}
+	doctest.Check(t, "volumes.md", want)
 }
 
 const introduction = `# Volumes

@@ -2,21 +2,17 @@ package event
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/internal/lib/doctest"
 )
 
-var update = flag.Bool("update", false, "write docs/events.md anew")
-
-const (
-	documentFile = "../../../docs/events.md"
-	internalDir  = "../.."
-)
+const internalDir = "../.."
 
 // row is a reason of testdata/upstream.txt.
 type row struct {
@@ -121,15 +117,7 @@ func records(text, reason string) bool {
 
 func TestTheDocumentIsMadeFromTheList(t *testing.T) {
 	want := document(readRows(t))
-	if *update {
-		if err := os.WriteFile(documentFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if got, err := os.ReadFile(documentFile); err != nil || string(got) != want {
-		t.Errorf("docs/events.md is not what the list says: run 'make docs' (%v)", err)
-	}
+	doctest.Check(t, "events.md", want)
 }
 
 const introduction = `# Events

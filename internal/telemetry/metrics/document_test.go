@@ -1,17 +1,14 @@
 package metrics
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/internal/lib/doctest"
 )
-
-var update = flag.Bool("update", false, "write docs/metrics.md anew")
-
-const documentFile = "../../../docs/metrics.md"
 
 // upstreamFamily is a metric family of the kubelet.
 type upstreamFamily struct {
@@ -90,15 +87,7 @@ func TestTheListOfUpstreamMetricsIsTrue(t *testing.T) {
 
 func TestTheDocumentIsMadeFromTheList(t *testing.T) {
 	want := document(t)
-	if *update {
-		if err := os.WriteFile(documentFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if got, err := os.ReadFile(documentFile); err != nil || string(got) != want {
-		t.Errorf("docs/metrics.md is not what the lists say: run 'make docs' (%v)", err)
-	}
+	doctest.Check(t, "metrics.md", want)
 }
 
 const introduction = `# Metrics
