@@ -70,7 +70,7 @@ func (e *Expander) fail(ctx context.Context, v *Volume, s *volume, claim *v1.Per
 	s.failedFinally, s.inUse = s.failedFinally || final, s.inUse || inUse
 	e.mu.Unlock()
 	if final && d.requested() {
-		// A user who wants another size by now gets it after this one was given up.
+		// If the claim requests another size since the failure, this size is given up, so that the resizer can allocate that one.
 		wanted := claim.Spec.Resources.Requests.Storage()
 		infeasible := answer != nil && answer.Infeasible() || again && wanted.Cmp(d.size) != 0
 		if _, err := e.patch(ctx, claim, markFailed(claim, refused, infeasible, time.Now()), false); err != nil {

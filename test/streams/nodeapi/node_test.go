@@ -35,7 +35,7 @@ type node struct {
 	ended   chan struct{} // a test closes it when the sandbox has ended
 }
 
-// admin is the user who has all rights.
+// admin is the name of the client that the cluster allows everything.
 const admin = "kube-apiserver-kubelet-client"
 
 // startNode starts a node. Functions of change change its configuration.
