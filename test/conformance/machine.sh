@@ -8,6 +8,9 @@
 # is waited for, which says that it has the images; then KUBELET, a program below BIN, is put through the suite.
 set -euo pipefail
 
+# shellcheck source=../kubeadm/runtime.sh
+source "${BASH_SOURCE[0]%/*}/../kubeadm/runtime.sh"
+
 step=$1 name=$2 bin=$3 results=$4 address=$5 sandbox=$6 kubelet=$7
 
 # The machine is below a cgroup of its own in each hierarchy, and sees that as the root.
@@ -47,7 +50,7 @@ for folder in /opt /var/lib /var/log /tmp; do
 	mount -t tmpfs -o size=8g,mode=755 tmpfs "$folder"
 done
 chmod 1777 /tmp
-mkdir -p /opt/kubelet /opt/suite /opt/cni /etc/cni/net.d /etc/containerd/certs.d/_default
+mkdir -p /opt/kubelet /opt/suite /opt/cni /etc/containerd/certs.d/_default
 
 # Where they are, the suite asks systemd to start the kubelet, and the journal for logs.
 for program in systemd-run journalctl; do
@@ -58,45 +61,14 @@ export PATH=/run/bin/libexec:$PATH
 ln -s /run/bin/libexec/cni /opt/cni/bin
 ln -s "/run/bin/$kubelet" /opt/kubelet/kubelet
 
-cat >/etc/cni/net.d/10-bridge.conflist <<CONF
-{"cniVersion": "1.0.0", "name": "pods", "plugins": [
-  {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
-   "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.100.0.0/22"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
-  {"type": "portmap", "capabilities": {"portMappings": true}},
-  {"type": "bandwidth", "capabilities": {"bandwidth": true}}]}
-CONF
-
 # All registries are found on loopback.
 cat >/etc/containerd/certs.d/_default/hosts.toml <<CONF
 [host."http://127.0.0.1:5000"]
 capabilities = ["pull", "resolve"]
 CONF
 
-cat >/etc/containerd/config.toml <<CONF
-version = 3
-imports = []
-
-[plugins."io.containerd.cri.v1.images"]
-use_local_image_pull = true
-
-[plugins."io.containerd.cri.v1.images".registry]
-config_path = "/etc/containerd/certs.d"
-
-[plugins."io.containerd.cri.v1.images".pinned_images]
-sandbox = "$sandbox"
-
-[plugins."io.containerd.cri.v1.runtime"]
-restrict_oom_score_adj = true
-
-[plugins."io.containerd.cri.v1.runtime".cni]
-bin_dirs = ["/opt/cni/bin"]
-conf_dir = "/etc/cni/net.d"
-
-[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
-runtime_type = "io.containerd.runc.v2"
-
-[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
-SystemdCgroup = false
+configure_runtime "$sandbox" 10.100.0.0/22 false
+cat >>/etc/containerd/config.toml <<CONF
 
 # A handler that RuntimeClasses of the specs name.
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test-handler]

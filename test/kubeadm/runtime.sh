@@ -1,4 +1,4 @@
-# The configuration of containerd and of the network of pods, for machines of both kinds.
+# The configuration of containerd and of the network of pods, for machines of kubeadm and of the conformance suite.
 #
 #	configure_runtime SANDBOX_IMAGE POD_RANGE SYSTEMD_CGROUP
 configure_runtime() {
