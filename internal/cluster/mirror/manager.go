@@ -87,7 +87,7 @@ func (m *Manager) Ensure(static, mirror *v1.Pod) {
 	}
 	name := pod.FullName(static)
 	if Judge(static, mirror, node) == Keep {
-		m.drop(name)
+		m.keep(name, mirror)
 		return
 	}
 	m.setDesired(name, desired{static: static, mirror: mirror})
@@ -124,13 +124,17 @@ func (m *Manager) enqueue(name string) {
 	}
 }
 
-func (m *Manager) drop(name string) {
+// keep drops the task of a name, unless it deletes this very mirror pod: its static pod was removed and added again. The
+// deletion comes back as an event, which leads to the next mirror pod.
+func (m *Manager) keep(name string, mirror *v1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t := m.tasks[name]; t != nil {
-		t.stopWaiting()
-		delete(m.tasks, name)
+	t := m.tasks[name]
+	if t == nil || t.desired.static == nil && t.desired.mirror.UID == mirror.UID {
+		return
 	}
+	t.stopWaiting()
+	delete(m.tasks, name)
 }
 
 // next returns the name and the desired state of the next task.

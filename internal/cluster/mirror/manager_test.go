@@ -162,6 +162,23 @@ func TestAMirrorIsCreatedKeptAndRenewed(t *testing.T) {
 	})
 }
 
+// The static pod was removed and is there again before the server is asked.
+func TestAMirrorThatIsToBeDeletedIsNotKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *server, m *Manager, _ *bytes.Buffer) {
+		p := static()
+		m.Ensure(p, nil)
+		wantServed(t, s, "create mirror-1")
+		s.set(func() { s.fail = syscall.ECONNREFUSED })
+		m.Delete(s.mirror())
+		m.Ensure(p, s.mirror())
+		s.set(func() { s.fail = nil })
+		time.Sleep(awayPause.Max)
+		wantServed(t, s, "delete mirror-1")
+		m.Ensure(p, nil)
+		wantServed(t, s, "create mirror-2")
+	})
+}
+
 func TestWithoutANodeThereIsNoMirror(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *server, m *Manager, _ *bytes.Buffer) {
 		s.set(func() { s.node = nil })
@@ -226,15 +243,16 @@ func TestARefusedMirrorIsTriedAgainRarely(t *testing.T) {
 	})
 }
 
-func TestTheNewestWishCounts(t *testing.T) {
+func TestTheNewestDesiredStateCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *server, m *Manager, _ *bytes.Buffer) {
 		m.Ensure(static(), nil)
 		synctest.Wait()
-		mirror := s.mirror()
+		edited := s.mirror()
+		edited.Generation = 2
 		s.set(func() { s.fail = syscall.ECONNREFUSED })
-		m.Delete(mirror)
+		m.Ensure(static(), edited)
 		synctest.Wait()
-		m.Ensure(static(), mirror) // the static pod is back, and its mirror never went
+		m.Ensure(static(), s.mirror()) // another node or administrator has made the mirror anew
 		s.set(func() { s.fail = nil })
 		time.Sleep(time.Minute)
 		wantServed(t, s, "create mirror-1")
