@@ -99,7 +99,7 @@ func TestAStaticPodWhoseFileIsWrittenAgainIsMadeAnew(t *testing.T) {
 	kit.Must(t, os.Remove(manifest))
 	kit.Must(t, os.WriteFile(manifest, text, 0o644))
 	pods.Await("rewritten-two", "made anew, with a restart", func(p *corev1.Pod) bool {
-		return p.UID != before.UID && kit.HasPhase(corev1.PodRunning)(p) && len(p.Status.ContainerStatuses) == 1 &&
+		return kit.HasPhase(corev1.PodRunning)(p) && p.UID != before.UID && len(p.Status.ContainerStatuses) == 1 &&
 			p.Status.ContainerStatuses[0].RestartCount == 1 && p.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID
 	})
 	kit.Must(t, os.Remove(manifest))

@@ -22,11 +22,28 @@ import (
 	"berth/test/lab/control"
 )
 
-// resize does the work of a resizer: the volume of a claim has the size, and the rest is left to the node.
+// growing is the storage class of volumes whose claims may ask for more.
+const growing = "growing"
+
+func makeGrowing(t *testing.T, admin kubernetes.Interface) {
+	t.Helper()
+	_, err := admin.StorageV1().StorageClasses().Create(t.Context(), &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: growing}, Provisioner: diskDriver, AllowVolumeExpansion: new(true),
+	}, kit.CreateOptions)
+	kit.Must(t, err)
+}
+
+func isGrowing(pv *corev1.PersistentVolume) { pv.Spec.StorageClassName = growing }
+
+// resize asks for another size of a claim, and does the work of a resizer: the volume has the size, and the rest is left to the node.
 func resize(t *testing.T, admin kubernetes.Interface, name, size string) {
 	t.Helper()
-	patch := fmt.Appendf(nil, `{"spec":{"capacity":{"storage":%q}}}`, size)
-	_, err := admin.CoreV1().PersistentVolumes().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	// A size that the claim does not ask for is given up by the node when it fails for the second time.
+	patch := fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
+	_, err := admin.CoreV1().PersistentVolumeClaims("default").Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	kit.Must(t, err)
+	patch = fmt.Appendf(nil, `{"spec":{"capacity":{"storage":%q}}}`, size)
+	_, err = admin.CoreV1().PersistentVolumes().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
 	kit.Must(t, err)
 	patch = fmt.Appendf(nil, `{"status":{"allocatedResources":{"storage":%q},"allocatedResourceStatuses":{"storage":"NodeResizePending"},`+
 		`"conditions":[{"type":"FileSystemResizePending","status":"True"}]}}`, size)
@@ -90,9 +107,10 @@ func TestDisksGrow(t *testing.T) {
 	n := kit.JoinNode(t, plane, "one")
 	driver := startDriver(t, n, diskDriver, "-expand")
 	describeDriver(t, admin, diskDriver, storagev1.CSIDriverSpec{})
+	makeGrowing(t, admin)
 	pods := kit.PodsIn(t, admin, "default")
-	pods.MustCreate(kit.WithVolume(kit.WorkloadPod("a", "sleep"), claimed(t, admin, "default", "online")),
-		kit.WithVolume(kit.WorkloadPod("b", "sleep"), claimed(t, admin, "default", "refused")))
+	pods.MustCreate(kit.WithVolume(kit.WorkloadPod("a", "sleep"), claimed(t, admin, "default", "online", isGrowing)),
+		kit.WithVolume(kit.WorkloadPod("b", "sleep"), claimed(t, admin, "default", "refused", isGrowing)))
 	for _, name := range []string{"a", "b"} {
 		pods.Await(name, "ready", kit.IsReady)
 	}
@@ -132,6 +150,12 @@ func TestDisksGrow(t *testing.T) {
 	pods.MustCreate(again)
 	awaitClaim(t, admin, "online", "2Gi", corev1.PersistentVolumeClaimNodeResizeInProgress, "FileSystemResizePending", "NodeResizeError")
 	awaitEvent(t, admin, "Pod", "c", "FailedMount")
+	kit.Within(t, kit.WaitTimeout, func() error {
+		if got := driver.expansions("online"); len(got) < 4 {
+			return fmt.Errorf("the disk was expanded to %q: its first two failures are not enough, since the second one may be final", got)
+		}
+		return nil
+	})
 	kit.Must(t, os.Remove(driver.in("expand-online")))
 	pods.Await("c", "ready", kit.IsReady)
 	awaitClaim(t, admin, "online", "4Gi", "")

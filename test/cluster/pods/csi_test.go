@@ -92,7 +92,7 @@ func disk(t *testing.T, admin kubernetes.Interface, name string, edits ...func(*
 	_, err := admin.CoreV1().PersistentVolumes().Create(t.Context(), pv, kit.CreateOptions)
 	kit.Must(t, err)
 	return corev1.PersistentVolumeClaimSpec{
-		AccessModes: pv.Spec.AccessModes, VolumeMode: pv.Spec.VolumeMode, VolumeName: name, StorageClassName: new(""), Resources: corev1.VolumeResourceRequirements{Requests: size},
+		AccessModes: pv.Spec.AccessModes, VolumeMode: pv.Spec.VolumeMode, VolumeName: name, StorageClassName: &pv.Spec.StorageClassName, Resources: corev1.VolumeResourceRequirements{Requests: size},
 	}
 }
 
