@@ -10,7 +10,8 @@ import (
 
 // StopOrder returns the running containers of a pod in the waves in which they are
 // stopped: those of a wave at the same time, one wave after the other. Sidecars
-// serve the main containers, so they are stopped last, in reverse order of their start.
+// serve the main containers and the init container that runs, so they are stopped last, in reverse order of
+// their start. The kubelet stops an init container and the sidecars at the same time.
 func StopOrder(p *v1.Pod, containers []pod.Container) [][]pod.Container {
 	var first []pod.Container
 	sidecars := map[string][]pod.Container{}
