@@ -173,6 +173,8 @@ func pushImages(store *registry.Registry, bin, suite string) ([]string, error) {
 			continue
 		}
 		_, local, _ := strings.Cut(name, "/") // without the host
+		// Two tags of one image would have one id, and the runtime would report a container's image under either name.
+		image.Labels = map[string]string{"name": local}
 		if err := store.PushImage(local, image.Config, image.layers...); err != nil {
 			return nil, err
 		}

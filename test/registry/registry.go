@@ -29,10 +29,11 @@ type Registry struct{ http.Handler }
 
 // Config is how containers of an image run, unless their pod says otherwise.
 type Config struct {
-	Entrypoint []string `json:",omitempty"`
-	Cmd        []string `json:",omitempty"`
-	Env        []string `json:",omitempty"`
-	User       string   `json:",omitempty"`
+	Entrypoint []string          `json:",omitempty"`
+	Cmd        []string          `json:",omitempty"`
+	Env        []string          `json:",omitempty"`
+	User       string            `json:",omitempty"`
+	Labels     map[string]string `json:",omitempty"`
 }
 
 // New returns a registry without images. It always sends the whole of a blob: the library refuses a range
