@@ -69,6 +69,7 @@ func newCore(ctx context.Context, in *deps, loop *syncLoop, services *podService
 			},
 			RemoveDir: func(dir string) error { return podfile.RemoveAll(filepath.Dir(dir), filepath.Base(dir)) },
 			LogTail:   crilog.LastLines,
+			OOMVictim: in.victims.Message,
 		},
 	})
 }

@@ -54,9 +54,7 @@ func (a *daemon) start(group *run.Group, rt *containerRuntime, ports nodeapi.Lis
 	a.nodeAPI.start(group, ports, fail)
 	rt.start(group, fail, n.log)
 	recordMachine(n.config, n.tree.V2(), n.events.recorder)
-	if n.config.AsKubelet() {
-		group.Go("victims of memory", func(ctx context.Context) { recordSystemOOM(ctx, n.events.recorder, n.log) })
-	}
+	group.Go("out of memory", n.oom.Run)
 	snapshots := make(chan pod.Snapshot)
 	n.start(snapshots)
 	group.Go("signs of life", (&sdnotify.Notifier{Alive: n.core.Agent.Alive, Log: n.log}).Run)

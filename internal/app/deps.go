@@ -19,6 +19,7 @@ import (
 	"berth/internal/runtime/features"
 	"berth/internal/runtime/image"
 	"berth/internal/telemetry/measure"
+	"berth/internal/telemetry/oom"
 )
 
 // deps are the parts that are finished before the sync loop is made of them. None of them calls the
@@ -33,6 +34,7 @@ type deps struct {
 	records   *image.Records
 	telemetry *measure.Recorder
 	events    *eventRecorder
+	victims   *oom.Victims
 	state     *agentState
 	desired   *desired.Set
 	cluster   *cluster // nil without a cluster
@@ -111,7 +113,7 @@ func newDeps(ctx context.Context, in depsConfig) (*deps, error) {
 		up = joined.upstream
 	}
 	return &deps{
-		config: c, owner: rt.owner, client: in.client, up: rt.signals.cameUp, features: known, bundle: rt.bundle, records: newRecords(c, log), telemetry: in.telemetry, events: events,
+		config: c, owner: rt.owner, client: in.client, up: rt.signals.cameUp, features: known, bundle: rt.bundle, records: newRecords(c, log), telemetry: in.telemetry, events: events, victims: oom.NewVictims(),
 		state: in.state, desired: wanted, cluster: joined, upstream: up, capacity: capacity, ports: ports, ips: ips, tree: tree, driver: driver, cgroups: cgroups,
 		fail: in.fail, podsDir: filepath.Join(c.RootDir, "pods"), log: log,
 	}, nil

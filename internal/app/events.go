@@ -2,18 +2,20 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/cluster/node"
 	"berth/internal/config"
+	"berth/internal/core"
 	"berth/internal/core/execute"
 	"berth/internal/host/kernel"
+	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 	"berth/internal/lib/statefile"
 	"berth/internal/telemetry/event"
+	"berth/internal/telemetry/oom"
 )
 
 // eventRecorder records Kubernetes events of this node and its pods, in a state file and, in a
@@ -85,12 +87,14 @@ func recordMachine(c *config.Config, cgroupV2 bool, events node.Events) {
 	}
 }
 
-// recordSystemOOM records processes that the kernel kills because the machine has no memory left, until ctx ends.
-func recordSystemOOM(ctx context.Context, events node.Events, log *slog.Logger) {
-	err := kernel.WatchSystemOOM(ctx, func(v kernel.Victim) {
-		events.RecordNode(v1.EventTypeWarning, event.SystemOOM, fmt.Sprintf("System OOM encountered, victim process: %s, pid: %d", v.Name, v.PID))
+// newOOMWatcher makes the reporter of processes that the kernel kills because memory is used up.
+func newOOMWatcher(d *deps, pods *core.Core) (*oom.Watcher, error) {
+	return oom.New(oom.Config{
+		Victims: d.victims, Observed: pods.Observer.All, Enqueue: pods.Pool.Enqueue, Log: d.log,
+		Pod: func(uid pod.UID) (*v1.Pod, bool) {
+			l, ok := pods.Pool.Life(uid)
+			return l.Pod, ok
+		},
+		RecordContainer: d.events.recorder.RecordContainer, RecordNode: d.events.recorder.RecordNode,
 	})
-	if err != nil {
-		log.Warn("processes that are killed because memory ran out will not be seen", "err", err)
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"berth/internal/lib/pod"
 	"berth/internal/lib/run"
 	"berth/internal/pods/probe"
+	"berth/internal/telemetry/oom"
 )
 
 // podRunner runs pods on one runtime. All its parts are finished when it is made, and do nothing until
@@ -29,6 +30,7 @@ type podRunner struct {
 	objects objects.Provider
 	onDisk  podsOnDisk
 	stats   *nodeStats
+	oom     *oom.Watcher
 	group   *run.Group
 }
 
@@ -52,8 +54,12 @@ func newPodRunner(ctx context.Context, d *deps, sources []string, expiry certifi
 	if err != nil {
 		return nil, err
 	}
+	watcher, err := newOOMWatcher(d, pods)
+	if err != nil {
+		return nil, err
+	}
 	return &podRunner{
-		deps: d, core: pods, podServices: services, probes: loop.probes, objects: loop.objects, onDisk: loop.onDisk, stats: stats, group: group,
+		deps: d, core: pods, podServices: services, probes: loop.probes, objects: loop.objects, onDisk: loop.onDisk, stats: stats, oom: watcher, group: group,
 	}, nil
 }
 

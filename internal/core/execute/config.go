@@ -152,7 +152,10 @@ type Host struct {
 	// mount. A directory that is not there is no error.
 	RemoveDir func(dir string) error
 	// LogTail returns the end of a container's log, for its termination message.
-	LogTail        func(path string, lines int64, bytes int) string
+	LogTail func(path string, lines int64, bytes int) string
+	// OOMVictim returns a message that names the process that the kernel killed in a container because memory was used up. Nil:
+	// it is not known.
+	OOMVictim      func(containerID string) string
 	UserNamespaces UserNamespaces
 }
 
@@ -212,6 +215,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.RuntimeInfo.Name == nil {
 		c.RuntimeInfo.Name = func() string { return "" }
+	}
+	if c.Host.OOMVictim == nil {
+		c.Host.OOMVictim = func(string) string { return "" }
 	}
 	if c.Host.CgroupExists == nil {
 		c.Host.CgroupExists = func(string) bool { return true }

@@ -103,6 +103,9 @@ func (e *Executor) withTerminationMessages(p *v1.Pod, have pod.Observed, m *memo
 			m.terminationMessages[c.ID] = words
 		}
 		c.Message = words
+		if words == "" && c.Reason == pod.ReasonOOMKilled {
+			c.Message = e.Host.OOMVictim(c.ID) // it may be known later
+		}
 	}
 	have.Containers = containers
 	return have

@@ -11,15 +11,21 @@ import (
 	"syscall"
 )
 
-// Victim is a process that the kernel killed because the memory of the whole machine was used up.
+// Victim is a process that the kernel killed because memory was used up.
 type Victim struct {
-	Name string
-	PID  int
+	Name   string
+	PID    int
+	Cgroup string // of the process, from the root of the memory controller
+	global bool   // the memory of the machine was used up, and not that of a cgroup
 }
 
-// WatchSystemOOM reads the messages of the kernel until ctx ends, and calls killed for each process that was killed because
-// the machine, rather than a cgroup, had no memory left. Messages from before are left out. The reader sleeps until there is a message.
-func WatchSystemOOM(ctx context.Context, killed func(Victim)) error {
+// System reports whether the memory of the whole machine was used up. The kubelet looks at the cgroup of the process: one
+// in the root cgroup has no limit, either.
+func (v Victim) System() bool { return v.global || v.Cgroup == "/" }
+
+// WatchOOM reads the messages of the kernel until ctx ends, and calls killed for each process that was killed because
+// memory was used up. Messages from before are left out. The reader sleeps until there is a message.
+func WatchOOM(ctx context.Context, killed func(Victim)) error {
 	file, err := os.OpenFile("/dev/kmsg", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("watch for processes that are killed for memory: %w", err)
@@ -60,8 +66,8 @@ func readVictims(messages io.Reader, killed func(Victim)) error {
 //
 //	6,1234,5678,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/a,task=sh,pid=42,uid=0
 //
-// A process that was killed for the limit of a cgroup has oom_memcg in the place of global_oom. The kubelet looks at the
-// cgroup of the process: one in the root cgroup has no limit, either.
+// A process that was killed for the limit of a cgroup has oom_memcg in the place of global_oom. The name of the process may
+// have commas in it: it is the text between task= and the last pid=.
 func parseVictim(record string) (Victim, bool) {
 	_, message, _ := strings.Cut(record, ";")
 	message, _, _ = strings.Cut(message, "\n")
@@ -69,20 +75,21 @@ func parseVictim(record string) (Victim, bool) {
 	if !ok {
 		return Victim{}, false
 	}
+	facts, task, _ := strings.Cut(fields, ",task=")
 	var v Victim
-	system := false
-	for field := range strings.SplitSeq(fields, ",") {
+	if at := strings.LastIndex(task, ",pid="); at >= 0 {
+		v.Name = task[:at]
+		pid, _, _ := strings.Cut(task[at+len(",pid="):], ",")
+		v.PID, _ = strconv.Atoi(pid) // 0: not known
+	}
+	for field := range strings.SplitSeq(facts, ",") {
 		key, value, _ := strings.Cut(field, "=")
 		switch key {
 		case "global_oom":
-			system = true
+			v.global = true
 		case "task_memcg":
-			system = system || value == "/"
-		case "task":
-			v.Name = value
-		case "pid":
-			v.PID, _ = strconv.Atoi(value) // 0: not known
+			v.Cgroup = value
 		}
 	}
-	return v, system
+	return v, true
 }

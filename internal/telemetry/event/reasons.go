@@ -22,6 +22,7 @@ const (
 	BackOff             = "BackOff"
 	FailedPostStartHook = "FailedPostStartHook"
 	FailedPreStopHook   = "FailedPreStopHook"
+	OOMKilling          = "OOMKilling" // as node-problem-detector has it
 	// LifecycleHTTPFallback is recorded for an HTTPS hook whose server speaks plain HTTP.
 	LifecycleHTTPFallback = "LifecycleHTTPFallback"
 

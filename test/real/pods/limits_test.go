@@ -158,9 +158,11 @@ func TestResourcesInTheKernel(t *testing.T) {
 	bestEffort := kit.ReadablePod("besteffort")
 	hungry := kit.NewPod("hungry", "eat", "256")
 	hungry.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: kit.ResourceList("memory", "32Mi")}
-	n.Apply("pods.yaml", guaranteed, burstable, bestEffort, hungry)
+	parent := kit.NewPod("parent", "sleep")
+	parent.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: kit.ResourceList("memory", "32Mi")}
+	n.Apply("pods.yaml", guaranteed, burstable, bestEffort, hungry, parent)
 	n.Start()
-	pods := n.WaitRunning("guaranteed", "burstable", "besteffort")
+	pods := n.WaitRunning("guaranteed", "burstable", "besteffort", "parent")
 
 	// then the kernel has their limits
 	uid := func(name string) string { return "pod" + string(pods[name].UID) }
@@ -213,8 +215,16 @@ func TestResourcesInTheKernel(t *testing.T) {
 		if ended == nil {
 			ended = kit.AppStatus(p).State.Terminated
 		}
-		return kit.MissingUnless(ended != nil && ended.Reason == "OOMKilled" && ended.ExitCode == 137)
+		return kit.MissingUnless(ended != nil && ended.Reason == "OOMKilled" && ended.ExitCode == 137 && strings.Contains(ended.Message, "The kernel killed process workload (pid "))
 	})
+
+	// also if it is a child of the container's main process
+	if eaten := n.RunCommand(exec.Command(n.Program, "exec", "--root-dir", n.Root, "parent", "--", "/workload", "eat", "256")); eaten.Code == 0 {
+		t.Error("a child could use more memory than its container may")
+	}
+	if e := n.WaitEvent(pods["parent"], "OOMKilling"); e.InvolvedObject.FieldPath != "spec.containers{app}" || !strings.Contains(e.Message, "The kernel killed process workload (pid ") {
+		t.Errorf("the event is %+v", e)
+	}
 
 	// when less is reserved, and the agent is started again, then pods may use more, and go on
 	n.KillAgent()
@@ -237,7 +247,7 @@ func TestResourcesInTheKernel(t *testing.T) {
 
 	// when they are gone, then so are their cgroups
 	n.RemoveManifest("pods.yaml")
-	n.WaitGone("guaranteed", "burstable", "besteffort", "hungry")
+	n.WaitGone("guaranteed", "burstable", "besteffort", "hungry", "parent")
 	for _, path := range n.Cgroups() {
 		if strings.Contains(path, "/pod") {
 			t.Errorf("%s is left", path)
