@@ -33,6 +33,9 @@ func (e *Executor) carryOutStops(ctx context.Context, t *task) error {
 			}
 		case plan.StopContainer:
 			e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", a.Name, "id", a.ID, "reason", a.Reason)
+			for _, c := range containersWithID(t.have, a.ID) {
+				e.recordGivenUp(t, &c)
+			}
 			if a.Grace != nil {
 				givenUp = append(givenUp, a)
 				continue

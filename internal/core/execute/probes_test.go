@@ -29,6 +29,32 @@ func TestAContainerThatAProbeGaveUpIsStoppedWithinItsGraceAndComesAgain(t *testi
 	})
 }
 
+// It ends with exit code 0 when it is stopped, which is no success of a pod that is restarted on failures only.
+func TestAContainerThatAProbeGaveUpHasFailed(t *testing.T) {
+	for name, between := range map[string]func(n *node){
+		"the same agent": func(*node) {},
+		"the next agent": (*node).restartAgent,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, 1, func(n *node) {
+				p := web("a", "app")
+				p.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+				n.settle(p)
+				n.probes.SetHealth(n.have(p).Container("app").ID, pod.Health{Dead: "startup probe failed"})
+				if _, err := n.sync(p); err != nil {
+					t.Fatal(err)
+				}
+				between(n)
+				n.settle(p)
+				n.expectState(p, "app", "running")
+				if restarts := n.have(p).Container("app").RestartCount; restarts != 1 {
+					t.Errorf("%d restarts", restarts)
+				}
+			})
+		})
+	}
+}
+
 func TestWhatAProbeSaysIsInTheStatus(t *testing.T) {
 	onNode(t, 1, func(n *node) {
 		p := web("a", "app")

@@ -34,7 +34,7 @@ func verdictOn(p *v1.Pod, spec *v1.Container, dead *pod.Container) verdict {
 	switch policyOf(p, spec) {
 	case v1.ContainerRestartPolicyNever:
 	case v1.ContainerRestartPolicyOnFailure:
-		again = failed
+		again = failed || dead.GivenUp
 	default:
 		// An init container that succeeded is done. A sidecar never is.
 		again = failed || pod.IsSidecar(spec) || !pod.IsInit(p, spec.Name)
