@@ -21,8 +21,8 @@ type memory struct {
 	// postStarts are the postStart hooks that did not end yet, by container id. Nil: not read yet.
 	postStarts map[string]*postStart
 
-	// givenUp are the containers that were stopped because a probe failed, by id. Nil: not read yet.
-	givenUp map[string]bool
+	// toRestart are the containers that were stopped in order to run again, by id. Nil: not read yet.
+	toRestart map[string]bool
 
 	cgroupMade       bool            // this agent made the cgroup of the pod, or renewed its limits
 	previousLife     map[string]bool // by id: a sandbox or container of an earlier life; nil: not read yet

@@ -33,8 +33,8 @@ func (e *Executor) carryOutStops(ctx context.Context, t *task) error {
 			}
 		case plan.StopContainer:
 			e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", a.Name, "id", a.ID, "reason", a.Reason)
-			for _, c := range containersWithID(t.have, a.ID) {
-				e.recordGivenUp(t, &c)
+			if a.Restart {
+				e.recordToRestart(t, a.ID, a.Name)
 			}
 			if a.Grace != nil {
 				givenUp = append(givenUp, a)

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"berth/internal/lib/pod"
+	"berth/internal/runtime/image"
 )
 
 func TestAContainerThatAProbeGaveUpIsStoppedWithinItsGraceAndComesAgain(t *testing.T) {
@@ -29,8 +31,8 @@ func TestAContainerThatAProbeGaveUpIsStoppedWithinItsGraceAndComesAgain(t *testi
 	})
 }
 
-// It ends with exit code 0 when it is stopped, which is no success of a pod that is restarted on failures only.
-func TestAContainerThatAProbeGaveUpHasFailed(t *testing.T) {
+// It ends with exit code 0 when it is stopped, and the pod is restarted on failures only.
+func TestAContainerThatAProbeGaveUpRunsAgainWhateverItsExitCodeIs(t *testing.T) {
 	for name, between := range map[string]func(n *node){
 		"the same agent": func(*node) {},
 		"the next agent": (*node).restartAgent,
@@ -52,6 +54,33 @@ func TestAContainerThatAProbeGaveUpHasFailed(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Its new image has to be pulled, while the container before it has ended with exit code 0.
+func TestAContainerWhoseSpecChangedRunsAgainWhateverItsExitCodeIs(t *testing.T) {
+	for name, between := range map[string]func(n *node){
+		"the same agent": func(*node) {},
+		"the next agent": (*node).restartAgent,
+	} {
+		for _, policy := range []v1.RestartPolicy{v1.RestartPolicyNever, v1.RestartPolicyOnFailure} {
+			t.Run(fmt.Sprint(name, policy), func(t *testing.T) {
+				onNode(t, 1, func(n *node) {
+					p := web("a", "app")
+					p.Spec.RestartPolicy = policy
+					n.settle(p)
+					p = p.DeepCopy()
+					p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "NEW", Value: "1"}}
+					n.images.set("app", &image.State{Reason: "ContainerCreating"})
+					n.settle(p)
+					n.expectState(p, "app", "ContainerCreating: ")
+					between(n)
+					n.images.set("app", nil)
+					n.settle(p)
+					n.expectState(p, "app", "running")
+				})
+			})
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func (e *Executor) Sync(ctx context.Context, p *v1.Pod, have pod.Observed) (pod.
 }
 
 // planSync completes an observation with what the runtime can't tell (a previous life, postStart
-// hooks that run, results of probes, containers that failed one, a cgroup that vanished), and has package plan decide on it.
+// hooks that run, results of probes, containers that are to run again, a cgroup that vanished), and has package plan decide on it.
 func (e *Executor) planSync(p *v1.Pod, have pod.Observed) *task {
 	have = e.beginLife(p, have)
 	m := e.memories.get(p.UID)
@@ -52,7 +52,7 @@ func (e *Executor) planSync(p *v1.Pod, have pod.Observed) *task {
 	have = m.withPostStarts(have)
 	e.Objects.Register(p)
 	e.Probes.Watch(p, have) // before their results are read
-	have = e.withGivenUp(p, e.withHealth(have), m)
+	have = e.withToRestart(p, e.withHealth(have), m)
 	have.CgroupGone = have.Running() && !e.hasCgroup(p.UID)
 	t := &task{pod: p, have: have, memory: m, plan: plan.Next(p, have, e.Backoff, time.Now()), releaseSlot: func() {}}
 	m.refreshWaiting(t.plan, have)

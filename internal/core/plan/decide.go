@@ -147,12 +147,12 @@ func (v *view) decide(d *decisions, spec *v1.Container) {
 		case current && changed && pod.IsInit(v.want, spec.Name) && !pod.IsSidecar(spec):
 			// An init container is not broken off: the new spec is used if it fails, as with the kubelet.
 		case current && changed:
-			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: "its spec changed"})
+			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: "its spec changed", Restart: true})
 			next.Backoff = 0
 			d.starts = append(d.starts, next)
 		case current && last.Health.Dead != "":
-			// The plan that sees how it ended decides on its restart.
-			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: last.Health.Dead, Grace: last.Health.Grace})
+			// The plan that sees it dead decides when to restart it.
+			d.stops = append(d.stops, StopContainer{ID: last.ID, Name: spec.Name, Reason: last.Health.Dead, Grace: last.Health.Grace, Restart: v.mayComeBack(spec)})
 		case current:
 		case v.outdated(last) || changed || v.mayComeBack(spec):
 			d.starts = append(d.starts, next) // the old one is stopped before, see stopUnwanted and stopSandboxes

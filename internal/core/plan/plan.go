@@ -28,10 +28,11 @@ type (
 	}
 	// StopContainer stops one container. Name and reason are for logs and events.
 	StopContainer struct {
-		ID     string
-		Name   string
-		Reason string
-		Grace  *int64 // seconds that it has; nil: as many as the pod
+		ID      string
+		Name    string
+		Reason  string
+		Grace   *int64 // seconds that it has; nil: as many as the pod
+		Restart bool   // it runs again, whatever its exit code will be
 	}
 	// DropContainer removes a container that was created but never started, so that
 	// its name can be used again.

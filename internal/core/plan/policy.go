@@ -18,8 +18,12 @@ const (
 )
 
 // verdictOn applies the restart rules to a dead container: its own rules for exit
-// codes first, then its own policy, then that of the pod.
+// codes first, then its own policy, then that of the pod. A container that the agent stopped in order to run
+// it again has no say in that.
 func verdictOn(p *v1.Pod, spec *v1.Container, dead *pod.Container) verdict {
+	if dead.ToRestart {
+		return restart
+	}
 	for _, rule := range spec.RestartPolicyRules {
 		if !matches(rule.ExitCodes, dead.ExitCode) {
 			continue
@@ -34,7 +38,7 @@ func verdictOn(p *v1.Pod, spec *v1.Container, dead *pod.Container) verdict {
 	switch policyOf(p, spec) {
 	case v1.ContainerRestartPolicyNever:
 	case v1.ContainerRestartPolicyOnFailure:
-		again = failed || dead.GivenUp
+		again = failed
 	default:
 		// An init container that succeeded is done. A sidecar never is.
 		again = failed || pod.IsSidecar(spec) || !pod.IsInit(p, spec.Name)

@@ -87,9 +87,9 @@ type Container struct {
 	// sets it.
 	PreviousLife bool
 
-	// GivenUp: the agent stopped the container because its startup or liveness probe failed. It has failed, whatever its exit
-	// code is. The runtime does not know that: package execute adds it.
-	GivenUp bool
+	// ToRestart: the agent stopped the container in order to run it again, since its spec changed or a probe failed. It is
+	// restarted, whatever its exit code is. The runtime does not know that: package execute adds it.
+	ToRestart bool
 
 	// Starting: the postStart hook did not end yet. Although the container runs, no step that
 	// follows its start is due. The runtime does not know that.
