@@ -187,7 +187,7 @@ func (e *Executor) runPostStart(ctx context.Context, t *task, c started, now pos
 		e.Log.Info("stopping container", "pod", pod.Ref(t.pod), "container", c.spec.Name, "id", c.id, "reason", "its postStart hook failed", "err", err)
 	}
 	deadline := deadlineIn(pod.Grace(t.pod))
-	e.preStop(ctx, t, pod.Container{ID: c.id, Name: c.spec.Name, State: pod.ContainerRunning}, deadline)
+	defer e.preStop(ctx, t, pod.Container{ID: c.id, Name: c.spec.Name, State: pod.ContainerRunning}, deadline)()
 	if err := e.stopContainer(ctx, c.id, deadline); err != nil {
 		return &now, fmt.Errorf("stop the container, whose postStart hook failed: %w", err)
 	}

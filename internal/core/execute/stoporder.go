@@ -58,7 +58,7 @@ func (e *Executor) stopWave(ctx context.Context, t *task, members []pod.Containe
 	for i, c := range members {
 		wg.Go(func() {
 			e.Reports.Events.RecordContainer(t.pod, c.Name, v1.EventTypeNormal, event.Killing, killingMessage(c))
-			e.preStop(ctx, t, c, deadline)
+			defer e.preStop(ctx, t, c, deadline)()
 			if !previous.await(ctx, deadline) {
 				errs[i] = ctx.Err() // nil: the previous wave has an error
 				return

@@ -75,6 +75,7 @@ func TestContainersHaveTwoSecondsAfterTheDeadline(t *testing.T) {
 		for _, name := range []string{"app", "mesh", "logs"} {
 			n.hooks.SetDuration(name, time.Hour)
 		}
+		n.runtime.Delay("StopContainer", time.Second)
 		began := time.Now()
 		if _, err := n.stop(p); err != nil {
 			t.Fatal(err)
@@ -82,8 +83,17 @@ func TestContainersHaveTwoSecondsAfterTheDeadline(t *testing.T) {
 		// then all are stopped at the deadline, and not killed at once
 		got := n.stopCalls(began)
 		slices.Sort(got)
-		if want := []string{"app after 30s with 2s", "logs after 30s with 2s", "mesh after 30s with 2s"}; !slices.Equal(got, want) {
+		if want := []string{"app after 31s with 2s", "logs after 31s with 2s", "mesh after 31s with 2s"}; !slices.Equal(got, want) {
 			t.Errorf("stopped: %q, want %q", got, want)
+		}
+		// and their hooks go on until then
+		for _, name := range []string{"app", "mesh", "logs"} {
+			if took := n.hooks.CutShort(name).Sub(began); took != 31*time.Second {
+				t.Errorf("the hook of %s was ended after %s", name, took)
+			}
+		}
+		if got := n.events.All(); !slices.Contains(got, "FailedPreStopHook PreStopHook failed: container app: the hook did not end within the grace period: context deadline exceeded") {
+			t.Errorf("events: %q", got)
 		}
 	})
 }

@@ -19,6 +19,7 @@ type Hooks struct {
 	ran       []string
 	durations map[string]time.Duration
 	errs      map[string]error
+	cutShort  map[string]time.Time
 }
 
 // SetDuration makes the exec hook with that command take d.
@@ -59,8 +60,21 @@ func (h *Hooks) Run(ctx context.Context, _ handler.Target, handler *v1.Lifecycle
 	case <-time.After(take):
 		return err
 	case <-ctx.Done():
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.cutShort == nil {
+			h.cutShort = map[string]time.Time{}
+		}
+		h.cutShort[command] = time.Now()
 		return ctx.Err()
 	}
+}
+
+// CutShort returns when the exec hook with that command was ended before it was done. Zero: it was not.
+func (h *Hooks) CutShort(command string) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cutShort[command]
 }
 
 // Events implements execute.Events. It keeps each event as "reason message".
