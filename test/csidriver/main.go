@@ -2,7 +2,7 @@
 // machine; what it mounts are views of them. It registers itself as drivers do, over a
 // socket in the folder of plugins, and writes a line into a file for each call.
 //
-//	csidriver -name NAME -dir DIR -registry DIR [-max N] [-group] [-news] [-expand]
+//	csidriver -name NAME -dir DIR -registry DIR [-max N] [-group] [-news] [-expand] [-disks]
 //
 // DIR gets calls.log, csi.sock and volumes/. As long as DIR/hang-VOLUME is there, the
 // driver does not answer to NodePublishVolume for that volume; its log says
@@ -19,6 +19,9 @@
 // about it; its log says so. With -news, each NodePublishVolume makes a new file "news" in
 // the volume that only root can read: its first line is how often that was, and the rest
 // are the tokens that came with it.
+//
+// With -disks, volumes are file systems of their own: the driver makes DIR/volumes/VOLUME.ext4, and mounts it with the mount
+// options that it gets. The log names the options of each call that has some.
 package main
 
 import (
@@ -46,8 +49,9 @@ func main() {
 	group := flag.Bool("group", false, "it mounts for a group")
 	news := flag.Bool("news", false, "it writes a file with each call")
 	expand := flag.Bool("expand", false, "it expands volumes")
+	disks := flag.Bool("disks", false, "its volumes are file systems")
 	flag.Parse()
-	if err := run(*name, *registry, &node{dir: *dir, most: *most, group: *group, news: *news, expand: *expand}); err != nil {
+	if err := run(*name, *registry, &node{dir: *dir, most: *most, group: *group, news: *news, expand: *expand, disks: *disks}); err != nil {
 		fmt.Fprintln(os.Stderr, "csidriver:", err)
 		os.Exit(1)
 	}
@@ -129,6 +133,7 @@ type node struct {
 	group  bool
 	news   bool
 	expand bool
+	disks  bool
 
 	mu        sync.Mutex
 	log       *os.File

@@ -50,15 +50,26 @@ func forGroup(c *spec.VolumeCapability) string {
 	return ""
 }
 
+// withOptions names the mount options of a volume, if it has some.
+func withOptions(c *spec.VolumeCapability) string {
+	if options := c.GetMount().GetMountFlags(); len(options) > 0 {
+		return " with " + strings.Join(options, ",")
+	}
+	return ""
+}
+
 func (n *node) NodeStageVolume(_ context.Context, r *spec.NodeStageVolumeRequest) (*spec.NodeStageVolumeResponse, error) {
 	end, err := n.begin(r.VolumeId)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	n.note("stage %s%s", r.VolumeId, forGroup(r.VolumeCapability))
+	n.note("stage %s%s%s", r.VolumeId, forGroup(r.VolumeCapability), withOptions(r.VolumeCapability))
 	if r.VolumeCapability.GetBlock() != nil {
 		return &spec.NodeStageVolumeResponse{}, nil
+	}
+	if n.disks {
+		return &spec.NodeStageVolumeResponse{}, failed(n.mountDisk(r.VolumeId, r.StagingTargetPath, r.VolumeCapability.GetMount().GetMountFlags()))
 	}
 	return &spec.NodeStageVolumeResponse{}, n.show(r.VolumeId, r.StagingTargetPath, false)
 }
@@ -84,12 +95,15 @@ func (n *node) NodePublishVolume(_ context.Context, r *spec.NodePublishVolumeReq
 		n.note("refused %s", r.VolumeId)
 		return nil, status.Error(codes.Unavailable, "not now")
 	}
-	n.note("publish %s for %s%s", r.VolumeId, r.VolumeContext["csi.storage.k8s.io/pod.name"], forGroup(r.VolumeCapability))
+	n.note("publish %s for %s%s%s", r.VolumeId, r.VolumeContext["csi.storage.k8s.io/pod.name"], forGroup(r.VolumeCapability), withOptions(r.VolumeCapability))
 	if r.VolumeCapability.GetBlock() != nil {
 		return &spec.NodePublishVolumeResponse{}, failed(showDevice(r.VolumeContext["device"], r.TargetPath))
 	}
 	if err := os.MkdirAll(r.TargetPath, 0o755); err != nil {
 		return nil, failed(err)
+	}
+	if n.disks {
+		return &spec.NodePublishVolumeResponse{}, showDirectory(r.StagingTargetPath, r.TargetPath, r.Readonly)
 	}
 	if err := n.show(r.VolumeId, r.TargetPath, r.Readonly); err != nil || !n.news {
 		return &spec.NodePublishVolumeResponse{}, err
@@ -186,19 +200,24 @@ func (n *node) isRequested(what, volume string) bool {
 	return err == nil
 }
 
-// show mounts a volume, unless it is.
+// show mounts a volume that is a directory, unless it is.
 func (n *node) show(volume, path string, readOnly bool) error {
 	if err := os.MkdirAll(n.data(volume), 0o777); err != nil {
 		return failed(err)
 	}
+	return showDirectory(n.data(volume), path, readOnly)
+}
+
+// showDirectory mounts a directory on another one, unless it is.
+func showDirectory(dir, path string, readOnly bool) error {
 	var there, wanted unix.Stat_t
-	if err := errors.Join(unix.Stat(path, &there), unix.Stat(n.data(volume), &wanted)); err != nil {
+	if err := errors.Join(unix.Stat(path, &there), unix.Stat(dir, &wanted)); err != nil {
 		return failed(err)
 	}
 	if there.Ino == wanted.Ino && there.Dev == wanted.Dev {
 		return nil
 	}
-	if err := unix.Mount(n.data(volume), path, "", unix.MS_BIND, ""); err != nil {
+	if err := unix.Mount(dir, path, "", unix.MS_BIND, ""); err != nil {
 		return failed(err)
 	}
 	if readOnly {
