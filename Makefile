@@ -86,7 +86,7 @@ test-cluster: root setup build cluster-parts bin/images/hello.tar ## the tests i
 	go test -C test -tags real -count=1 -p 2 -timeout 30m ./cluster/intake ./cluster/cluster ./cluster/...
 
 .PHONY: test-machine
-test-machine: root setup build bin/machine/disk ## the tests on an emulated Debian with cgroup v2, as root (its disk takes minutes to make, once)
+test-machine: root setup build cluster-parts bin/machine/disk ## the tests on an emulated Debian with cgroup v2, as root (its disk takes minutes to make, once)
 	go test -C test -tags real -count=1 -timeout 60m -v ./machine
 
 .PHONY: test-kubeadm

@@ -5,7 +5,8 @@
 // machine that is theirs alone, because they set its clock, switch it off, or want of
 // its kernel what the one at hand may lack (NFS, AppArmor, SELinux, huge pages).
 //
-// Nothing but the console leads out of it. `make test-machine` does all of the set-up.
+// Nothing but the console leads out of it, and in one boot a network to a control plane. `make test-machine` does
+// all of the set-up.
 package machine
 
 import (
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"berth/test/emulator"
+	"berth/test/netns"
 )
 
 const (
@@ -30,15 +32,25 @@ const (
 )
 
 // The last test of the first boot switches the machine off, and what came of that is seen in the second. A kernel
-// has AppArmor or SELinux, and each is on in one of them. In the third boot, cgroups are of version 1.
+// has AppArmor or SELinux, and each is on in one of them; in that with SELinux, there is a cluster for the machine to join. In
+// the third boot, cgroups are of version 1.
 func TestOnAMachineOfItsOwn(t *testing.T) {
-	data := newDisk(t)
+	data, network := newDisk(t), newNetwork(t)
 	for _, boot := range []struct {
 		parameters string // of the kernel
+		cluster    bool
 		tests      int
-	}{{"security=apparmor", 16}, {"security=selinux", 2}, {"security=apparmor systemd.unified_cgroup_hierarchy=0", 1}} {
+	}{
+		{"security=apparmor", false, 16},
+		{"security=selinux net.ifnames=0", true, 2},
+		{"security=apparmor systemd.unified_cgroup_hierarchy=0", false, 1},
+	} {
 		began := time.Now()
-		out, err := start(t, data, boot.parameters)
+		devices := []string{"-nic", "none"}
+		if boot.cluster {
+			devices = joinable(t, network)
+		}
+		out, err := start(t, network, data, boot.parameters, devices)
 		passed, failed := outcomes(out)
 		t.Logf("the boot with %s took %s; passed: %v", boot.parameters, time.Since(began).Round(time.Second), passed)
 		if err != nil || len(failed) > 0 || len(passed) != boot.tests {
@@ -76,15 +88,19 @@ func newDisk(t *testing.T) string {
 }
 
 // start runs the machine, and returns the output of the tests once it is off. Its first disk keeps
-// nothing. kernelArgs are added to the command line of the kernel.
-func start(t *testing.T, data, kernelArgs string) (string, error) {
+// nothing. kernelArgs are added to the command line of the kernel, and devices to that of the emulator.
+func start(t *testing.T, network *netns.Namespace, data, kernelArgs string, devices []string) (string, error) {
 	t.Helper()
 	printed, console := filepath.Join(t.TempDir(), "tests"), filepath.Join(t.TempDir(), "console")
 	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
 	defer cancel()
 	args := append(emulator.Args(filepath.Join(bin, "machine"), data, "hugepages=32 "+kernelArgs),
-		"-nic", "none", "-serial", "file:"+console, "-serial", "file:"+printed)
-	complaints, err := exec.CommandContext(ctx, emulator.Program, args...).CombinedOutput()
+		append(devices, "-serial", "file:"+console, "-serial", "file:"+printed)...)
+	var complaints []byte
+	err := network.Inside(func() (err error) {
+		complaints, err = exec.CommandContext(ctx, emulator.Program, args...).CombinedOutput()
+		return err
+	})
 	if err != nil {
 		last, _ := os.ReadFile(console) // it is only to tell more
 		err = fmt.Errorf("%w: %s\nits console:\n%s", err, complaints, last)
