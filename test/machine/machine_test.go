@@ -42,7 +42,7 @@ func TestOnAMachineOfItsOwn(t *testing.T) {
 		tests      int
 	}{
 		{"security=apparmor", false, 16},
-		{"security=selinux net.ifnames=0", true, 2},
+		{"security=selinux net.ifnames=0", true, 3},
 		{"security=apparmor systemd.unified_cgroup_hierarchy=0", false, 1},
 	} {
 		began := time.Now()
@@ -80,7 +80,7 @@ func newDisk(t *testing.T) string {
 		name := filepath.Base(filepath.Dir(file))
 		run(t, "go", "test", "-c", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-tags", "real machine", "-o", filepath.Join(tree, "test", "real", name)+"/", "../real/"+name)
 	}
-	run(t, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(tree, "programs")+"/", "../workload")
+	run(t, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", filepath.Join(tree, "programs")+"/", "../workload", "../csidriver")
 	disk := filepath.Join(dir, "disk")
 	run(t, "mkfs.ext4", "-q", "-d", tree, disk, "2G")
 	must(t, os.RemoveAll(tree))

@@ -16,7 +16,7 @@ if [[ -d /sys/fs/cgroup/memory ]]; then
 	try pods TestPodsInSlicesOfSystemd # in version 1
 elif [[ -d /berth/lasting ]]; then
 	try core TestTheMachineCameBack
-	try pods TestSELinux
+	try pods TestSELinux TestSELinuxMount
 else
 	# These show that cgroups are as good in version 2.
 	try pods TestResourcesInTheKernel TestDownEndsWhatIsLeftInACgroup TestUsersOfItsOwn \

@@ -54,12 +54,14 @@ func mountTmpfs(n *kit.Node, dir string) {
 type csiDriver struct {
 	n         *kit.Node
 	name, dir string
+	flags     []string // of its program, beside those that each driver has
 	cmd       *exec.Cmd
 }
 
-func newDriver(n *kit.Node, name string) *csiDriver {
+func newDriver(n *kit.Node, name string, flags ...string) *csiDriver {
 	n.T.Helper()
 	d := placeDriver(n, name)
+	d.flags = flags
 	d.start()
 	n.T.Cleanup(func() { // it is needed until its volumes are gone
 		if n.Agent != nil {
@@ -88,7 +90,7 @@ func placeDriver(n *kit.Node, name string) *csiDriver {
 
 // command is how the driver is called.
 func (d *csiDriver) command() []string {
-	return []string{filepath.Join(d.dir, "program"), "-name", d.name, "-dir", d.dir, "-registry", filepath.Join(d.n.Root, "plugins_registry")}
+	return append([]string{filepath.Join(d.dir, "program"), "-name", d.name, "-dir", d.dir, "-registry", filepath.Join(d.n.Root, "plugins_registry")}, d.flags...)
 }
 
 func (d *csiDriver) start() {

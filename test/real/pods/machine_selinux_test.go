@@ -127,12 +127,17 @@ func labelled(shared string) *v1.Pod {
 	p.Spec.SecurityContext = &v1.PodSecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: "s0:c1,c2"}}
 	kit.AddVolume(p, "/scratch", v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}})
 	kit.AddVolume(p, "/shared", hostPath(shared, v1.HostPathDirectory))
-	// Linux 6.1 labels the sockets of multipath TCP, which Go listens on, as its own.
-	p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, v1.EnvVar{Name: "GODEBUG", Value: "multipathtcp=0"})
+	answerWhileEnforced(p)
 	beside := kit.NewContainer("beside", "sleep")
 	beside.SecurityContext = &v1.SecurityContext{SELinuxOptions: &v1.SELinuxOptions{Type: anotherType, Level: "s0:c3,c4"}}
 	p.Spec.Containers = append(p.Spec.Containers, beside)
 	return p
+}
+
+// answerWhileEnforced lets a kit.ReadablePod answer while the policy is enforced: Linux 6.1 labels the sockets of multipath TCP,
+// which Go listens on, as its own.
+func answerWhileEnforced(p *v1.Pod) {
+	p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, v1.EnvVar{Name: "GODEBUG", Value: "multipathtcp=0"})
 }
 
 // nameLabels writes the file by which runtimes choose the SELinux labels of containers.
