@@ -54,7 +54,7 @@ func (v *view) container(c *v1.Container, is kind, place int) v1.ContainerStatus
 	case cur.State == pod.ContainerRunning:
 		out.State.Running = &v1.ContainerStateRunning{StartedAt: metav1.NewTime(cur.StartedAt)}
 	case cur.State == pod.ContainerExited:
-		if (waits || ahead) && !v.ending {
+		if (waits || ahead || cur.ToRestart) && !v.ending {
 			// It will be restarted: its end becomes the last state.
 			out.State.Waiting = v.waiting(c.Name)
 			out.LastTerminationState.Terminated = v.terminated(cur)

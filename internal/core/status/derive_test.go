@@ -79,6 +79,11 @@ func TestPhaseAndContainerStates(t *testing.T) {
 			v1.PodRunning,
 			[]string{"waiting: CrashLoopBackOff"},
 		},
+		"on failure: stopped in order to run again": { // the API server takes no other state after a success
+			given(onFailure, "app").sandbox(pod.SandboxReady).add(pod.Container{ID: "a", Name: "app", State: pod.ContainerExited, ToRestart: true}),
+			v1.PodRunning,
+			[]string{"waiting: ContainerCreating"},
+		},
 		"the runtime lost track": {
 			given(always, "app").sandbox(pod.SandboxReady).add(pod.Container{ID: "a", Name: "app", State: pod.ContainerUnknown}),
 			v1.PodRunning,
