@@ -36,7 +36,7 @@ func Clear(c Config) error {
 		if !entry.IsDir() || entry.Name() == planeDir {
 			continue
 		}
-		if err := clearNode(namespaceOf(c.Name, entry.Name()), filepath.Join(c.Programs, "berth"), filepath.Join(c.Dir, entry.Name())); err != nil {
+		if err := clearNode(NamespaceOf(c.Name, entry.Name()), filepath.Join(c.Programs, "berth"), filepath.Join(c.Dir, entry.Name())); err != nil {
 			return fmt.Errorf("take down what is left of node %s: %w", entry.Name(), err)
 		}
 	}

@@ -41,7 +41,10 @@ type Lab struct {
 	config Config
 	plane  *netns.Namespace
 	lock   *os.File
-	nodes  []*Node
+	// machines are those of the network, in the order of their addresses: those of the nodes, and those that
+	// were added without an agent.
+	machines []*Machine
+	nodes    []*Node
 }
 
 // planeDir is the folder of the control plane. All other folders of a lab belong to nodes.

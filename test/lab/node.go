@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,11 +33,9 @@ type NodeConfig struct {
 // Node is a machine with an agent. The agent is started and ended by one goroutine at
 // a time.
 type Node struct {
-	Name      string
-	Address   string
+	*Machine
 	Root      string // of the agent
 	Manifests string // the folder of its static pods
-	Namespace *netns.Namespace
 
 	program string
 	flags   []string
@@ -57,26 +54,28 @@ func (l *Lab) Join(c NodeConfig) (*Node, error) {
 func (l *Lab) join(c NodeConfig) (*Node, error) {
 	root := filepath.Join(l.config.Dir, c.Name)
 	switch {
-	case c.Name == "" || c.Name == planeDir || slices.ContainsFunc(l.nodes, func(n *Node) bool { return n.Name == c.Name }):
-		return nil, errors.New("a name is needed that no other node has")
+	case c.Name == planeDir:
+		return nil, fmt.Errorf("folder %s is that of the control plane", root)
 	case len(root) > maxRoot:
 		return nil, fmt.Errorf("folder %s is too long for unix sockets: it has %d bytes and may have %d", root, len(root), maxRoot)
 	}
+	machine, err := l.newMachine(c.Name)
+	if err != nil {
+		return nil, err
+	}
 	if c.Kubeconfig == "" {
-		var err error
 		if c.Kubeconfig, err = l.Kubeconfig(control.Node(c.Name)); err != nil {
 			return nil, err
 		}
 	}
-	number := len(l.nodes) + 1
 	n := &Node{
-		Name: c.Name, Address: address(number), Root: root, Manifests: filepath.Join(root, "manifests"),
+		Machine: machine, Root: root, Manifests: filepath.Join(root, "manifests"),
 		program: filepath.Join(l.config.Programs, "berth"),
 	}
 	settings := filepath.Join(root, "kubelet.yaml")
 	n.flags = append([]string{
 		"--hostname-override", c.Name, "--kubeconfig", c.Kubeconfig, "--config", settings, "--manifests", n.Manifests,
-		"--node-ip", n.Address, "--pod-cidr", podRange(number),
+		"--node-ip", n.Address, "--pod-cidr", n.PodRange,
 	}, c.Flags...)
 
 	if c.Disk > 0 {
@@ -91,18 +90,15 @@ func (l *Lab) join(c NodeConfig) (*Node, error) {
 	if err := os.WriteFile(n.clientCA(), l.Authority(), 0o644); err != nil {
 		return nil, err
 	}
-	var err error
-	if n.Namespace, err = netns.New(namespaceOf(l.config.Name, c.Name)); err != nil {
+	if err := machine.makeNamespace(); err != nil {
 		return nil, err
 	}
 	l.nodes = append(l.nodes, n)
-	if err := l.connect(n, number); err != nil {
+	if err := l.connect(machine); err != nil {
 		return nil, err
 	}
 	return n, n.Start()
 }
-
-func namespaceOf(lab, node string) string { return lab + "." + node }
 
 // clientCA is the authority of the clients of the node API: the API server calls it for kubectl logs
 // and the like.
@@ -115,7 +111,7 @@ func (l *Lab) settings(c NodeConfig, clientCA string) string {
 		c.Settings += "evictionHard: {memory.available: 100Mi, nodefs.available: 100Mi}\n"
 	}
 	return fmt.Sprintf("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupRoot: /%s\nauthentication: {x509: {clientCAFile: %q}}\n%s",
-		namespaceOf(l.config.Name, c.Name), clientCA, c.Settings)
+		NamespaceOf(l.config.Name, c.Name), clientCA, c.Settings)
 }
 
 func (n *Node) prepare(file, settings string, images []string) error {
@@ -131,25 +127,6 @@ func (n *Node) prepare(file, settings string, images []string) error {
 		}
 	}
 	return os.WriteFile(file, []byte(settings), 0o644)
-}
-
-// connect plugs a node in, and shows it and all others the way to each other's pods.
-func (l *Lab) connect(n *Node, number int) error {
-	if err := plugIn(l.plane, n.Namespace, number); err != nil {
-		return err
-	}
-	if err := showWay(l.plane, number); err != nil {
-		return err
-	}
-	for i, other := range l.nodes {
-		if other == n {
-			continue
-		}
-		if err := errors.Join(showWay(other.Namespace, number), showWay(n.Namespace, i+1)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Log is the file that the agent writes to.
@@ -225,10 +202,18 @@ func copyFile(to, from string) error {
 // AwaitNodes returns once all nodes that have joined are ready.
 func (l *Lab) AwaitNodes(ctx context.Context) error {
 	for _, n := range l.nodes {
-		for _, what := range []string{"create", "condition=Ready"} {
-			if _, err := l.Kubectl(ctx, "wait", "node/"+n.Name, "--for="+what, "--timeout=60s"); err != nil {
-				return fmt.Errorf("%w; the log of its agent says:\n%s", err, n.Tail())
-			}
+		if err := l.AwaitNode(ctx, n.Name); err != nil {
+			return fmt.Errorf("%w; the log of its agent says:\n%s", err, n.Tail())
+		}
+	}
+	return nil
+}
+
+// AwaitNode returns once a node is ready.
+func (l *Lab) AwaitNode(ctx context.Context, name string) error {
+	for _, what := range []string{"create", "condition=Ready"} {
+		if _, err := l.Kubectl(ctx, "wait", "node/"+name, "--for="+what, "--timeout=60s"); err != nil {
+			return err
 		}
 	}
 	return nil
