@@ -93,16 +93,18 @@ test-machine: root setup build cluster-parts bin/machine/disk ## the tests on an
 test-kubeadm: root setup build cluster-parts bin/machine/disk ## kubeadm makes clusters of machines whose kubelet is berth, as root
 	go test -C test -tags real -count=1 -timeout 30m -v ./kubeadm
 
-# Upstream's own test of a kubelet. FOCUS and SKIP are regular expressions on the texts of specs, PROCS is how many
-# run at a time, KUBELET=upstream runs upstream's kubelet; with RECORD=1, what it passes becomes the yardstick.
+# Upstream's own tests of a kubelet: the node suite, or that of a cluster (SUITE=cluster). FOCUS and SKIP are regular
+# expressions on the texts of specs, PROCS is how many run at a time, KUBELET=upstream runs upstream's kubelet; with
+# RECORD=1, what it passes becomes the yardstick.
+SUITE   ?= node
 PROCS   ?= 8
 KUBELET ?= berth
 
 conformance_run = go build -C test $(flags) -o ../bin/conformance/run ./conformance && \
-	exec bin/conformance/run -kubelet '$(KUBELET)' -procs '$(PROCS)' -focus '$(FOCUS)' -skip '$(SKIP)' $(if $(RECORD),-record)
+	exec bin/conformance/run -suite '$(SUITE)' -kubelet '$(KUBELET)' -procs '$(PROCS)' -focus '$(FOCUS)' -skip '$(SKIP)' $(if $(RECORD),-record)
 
 .PHONY: conformance
-conformance: root build conformance-parts ## upstream's node suite with berth as the kubelet, as root (FOCUS=, SKIP=, PROCS=8, KUBELET=upstream)
+conformance: root build conformance-parts $(if $(filter cluster,$(SUITE)),cluster-parts) ## upstream's suites with berth as the kubelet, as root (SUITE=cluster, FOCUS=, SKIP=, PROCS=8, KUBELET=upstream)
 	$(conformance_run)
 
 .PHONY: conformance-quick
@@ -237,20 +239,21 @@ bin/cluster/etcd: $(etcd)/go.mod $(etcd)/go.sum Makefile | setup
 	CGO_ENABLED=0 go build -C $(etcd) $(flags) -ldflags "-s -w" -o '$(CURDIR)/$@' go.etcd.io/etcd/server/v3
 	@touch $@
 
-# The node suite of Kubernetes with all that it needs, as pinned in test/conformance/suite.
+# The suites of Kubernetes with all that they need, as pinned in test/conformance/suite.
 
 suite          := test/conformance/suite
-suite_programs := $(addprefix bin/conformance/,e2e_node.test ginkgo upstream/kubelet images/agnhost images/nonewprivs)
+suite_programs := $(addprefix bin/conformance/,e2e_node.test e2e.test ginkgo upstream/kubelet images/agnhost images/nonewprivs)
 
 .PHONY: conformance-parts
-conformance-parts: $(suite_programs) bin/conformance/images/utilities ## build upstream's suite, its images and its kubelet in bin/conformance
+conformance-parts: $(suite_programs) bin/conformance/images/utilities ## build upstream's suites, their images and its kubelet in bin/conformance
 	tools/setup.sh conformance
 
 $(suite_programs) &: $(suite)/go.mod $(suite)/go.sum Makefile | setup
 	mkdir -p bin/conformance/images
 	$(call stamp,$(suite)); export CGO_ENABLED=0; \
 	build() { go build -C $(suite) $(flags) -ldflags "-s -w $$stamps" -o "$(CURDIR)/bin/conformance/$$1" "$$2"; }; \
-	go test -C $(suite) -c $(flags) -ldflags "-s -w $$stamps" -o '$(CURDIR)/bin/conformance/e2e_node.test' k8s.io/kubernetes/test/e2e_node; \
+	for tests in e2e_node e2e; do \
+		go test -C $(suite) -c $(flags) -ldflags "-s -w $$stamps" -o "$(CURDIR)/bin/conformance/$$tests.test" "k8s.io/kubernetes/test/$$tests"; done; \
 	build ginkgo github.com/onsi/ginkgo/v2/ginkgo; \
 	build upstream/kubelet k8s.io/kubernetes/cmd/kubelet; \
 	build images/agnhost k8s.io/kubernetes/test/images/agnhost; \

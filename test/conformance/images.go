@@ -2,6 +2,7 @@ package main
 
 import (
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -34,7 +35,15 @@ type layers struct {
 	base    registry.Layer // a shell with its commands
 	agnhost registry.Layer
 	nnp     registry.Layer // a setuid program that tells its user ID
+	demo    registry.Layer // a file that says which image it is of
 	pause   registry.Layer
+}
+
+// images are what machines pull.
+type images struct {
+	store   *registry.Registry
+	names   []string // as the specs name them
+	sandbox string   // the one for the sandboxes of pods
 }
 
 // image is how the containers of an image run, and what it is made of.
@@ -52,6 +61,7 @@ func (l layers) byName() map[string]image {
 		"busybox":           {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
 		"glibc-dns-testing": {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
 		"ipc-utils":         {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
+		"nautilus":          {registry.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}, []registry.Layer{l.base, l.agnhost, l.demo}},
 		"nginx":             {registry.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}, []registry.Layer{l.base, l.agnhost}},
 		"nonewprivs":        {registry.Config{Cmd: []string{"nnp"}}, []registry.Layer{l.base, l.nnp}},
 		"nonroot":           {registry.Config{Cmd: shell, User: "1234"}, []registry.Layer{l.base}},
@@ -76,6 +86,9 @@ func makeLayers(bin string) (layers, error) {
 		{&l.agnhost, func() ([]registry.File, error) { return agnhostFiles(programs) }},
 		{&l.nnp, func() ([]registry.File, error) {
 			return fromDisk(map[string]string{"usr/local/bin/nnp": filepath.Join(programs, "nonewprivs")}, 0o755|fs.ModeSetuid)
+		}},
+		{&l.demo, func() ([]registry.File, error) {
+			return []registry.File{{Path: "data.json", Mode: 0o644, Data: []byte(`{"image": "nautilus.jpg"}`)}}, nil
 		}},
 		{&l.pause, func() ([]registry.File, error) {
 			return fromDisk(map[string]string{"pause": filepath.Join(bin, "libexec", "pause")}, 0o755)
@@ -155,30 +168,37 @@ func fromDisk(sources map[string]string, mode fs.FileMode) ([]registry.File, err
 	return files, nil
 }
 
-// pushImages fills a registry with the images that the suite names, and returns their names.
-func pushImages(store *registry.Registry, bin, suite string) ([]string, error) {
+// pushImages fills a registry with the images that a suite names.
+func pushImages(bin, suite string) (images, error) {
 	list, err := exec.Command(suite, "--list-images").Output()
 	if err != nil {
-		return nil, fmt.Errorf("list the images of the suite: %w", err)
+		return images{}, fmt.Errorf("list the images of the suite: %w", err)
 	}
 	parts, err := makeLayers(bin)
 	if err != nil {
-		return nil, fmt.Errorf("make images: %w", err)
+		return images{}, fmt.Errorf("make images: %w", err)
 	}
-	images := parts.byName()
-	var pushed []string
+	known := parts.byName()
+	pushed := images{store: registry.New()}
 	for name := range strings.FieldsSeq(string(list)) {
-		image, ok := images[path.Base(repositoryOf(name))]
+		last := path.Base(repositoryOf(name))
+		image, ok := known[last]
 		if !ok || strings.Contains(name, private) {
 			continue
 		}
 		_, local, _ := strings.Cut(name, "/") // without the host
 		// Two tags of one image would have one id, and the runtime would report a container's image under either name.
 		image.Labels = map[string]string{"name": local}
-		if err := store.PushImage(local, image.Config, image.layers...); err != nil {
-			return nil, err
+		if err := pushed.store.PushImage(local, image.Config, image.layers...); err != nil {
+			return images{}, err
 		}
-		pushed = append(pushed, name)
+		pushed.names = append(pushed.names, name)
+		if last == "pause" {
+			pushed.sandbox = name
+		}
+	}
+	if pushed.sandbox == "" {
+		return images{}, errors.New("the suite names no image for sandboxes")
 	}
 	return pushed, nil
 }

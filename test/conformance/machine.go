@@ -23,44 +23,48 @@ import (
 )
 
 const (
-	// name is that of the node, of its network namespace and of its cgroups: there is one at a time.
-	name    = "berth-conformance"
-	address = "10.99.3.1"
-	mirror  = "127.0.0.1:5000" // as in machine.sh
+	mirror = "127.0.0.1:5000" // as in machine.sh
 	// imagesMark is the file of the results that says that the machine has its images, as in machine.sh.
 	imagesMark = "images"
 	// bootTimeout is how long the container runtime may take to answer.
 	bootTimeout = time.Minute
 )
 
-// machine is what a suite runs on: see machine.sh.
+// job is what a machine does once it has its images, as in machine.sh.
+type job string
+
+const (
+	nodeSuite    job = "node-suite"
+	clusterNode  job = "cluster-node"
+	clusterSuite job = "cluster-suite"
+)
+
+// machineConfig is what a machine is made of.
+type machineConfig struct {
+	name     string // of its network namespace and of its cgroups
+	network  *netns.Namespace
+	address  string
+	pods     string // the addresses of its pods
+	results  string // the folder of its logs, and of reports if a suite runs on it
+	job      job
+	options  []string // of ginkgo, if a suite runs on it
+	programs programs
+}
+
+// programs are what machines run, and where it is.
+type programs struct {
+	script  string // machine.sh
+	bin     string // the folder of what make builds
+	kubelet string // below bin
+	images  images
+}
+
+// machine is a computer made of namespaces, with a container runtime: see machine.sh.
 type machine struct {
-	network *netns.Namespace
+	results string // the folder of its logs
 	command *exec.Cmd
 	ended   chan struct{} // closed once all of its processes are gone or about to be
 	err     error         // how its first process ended
-}
-
-// newNetwork makes the network of the machine: a node address and a default route, which servers look for to
-// find their address, and no way out.
-func newNetwork() (*netns.Namespace, error) {
-	network, err := netns.New(name)
-	if err != nil {
-		return nil, err
-	}
-	for _, command := range []string{
-		"ip link add eth0 type veth peer name nowhere",
-		"ip link set nowhere up",
-		"ip link set eth0 up",
-		"ip address add " + address + "/24 dev eth0",
-		"ip route add default via 10.99.3.254",
-	} {
-		words := strings.Fields(command)
-		if _, err := network.Run(words[0], words[1:]...); err != nil {
-			return nil, errors.Join(err, network.Remove())
-		}
-	}
-	return network, nil
 }
 
 // serve answers pulls on the machine until ctx ends.
@@ -75,12 +79,31 @@ func serve(ctx context.Context, network *netns.Namespace, store *registry.Regist
 	return nil
 }
 
-// start starts the machine. It ends with this process, however that ends. Keys pressed on our terminal do not reach it.
-func start(network *netns.Namespace, out io.Writer, script string, args ...string) (*machine, error) {
-	if err := makeCgroups(); err != nil {
+// startMachine starts a machine, whose container runtime has all images when it returns. The machine ends with this process,
+// however that ends, and pulls work until ctx ends. Keys pressed on our terminal do not reach it.
+func startMachine(ctx context.Context, c machineConfig, out io.Writer) (*machine, error) {
+	if err := errors.Join(os.MkdirAll(c.results, 0o755), makeCgroups(c.name), serve(ctx, c.network, c.programs.images.store)); err != nil {
 		return nil, err
 	}
-	m := &machine{network: network, command: exec.Command(script, append([]string{"enter"}, args...)...), ended: make(chan struct{})}
+	m, err := launch(c, out)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.pull(ctx, c.programs.images.names); err != nil {
+		m.kill()
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(c.results, imagesMark), nil, 0o644); err != nil {
+		m.kill()
+		return nil, err
+	}
+	return m, nil
+}
+
+// launch starts the first process of a machine.
+func launch(c machineConfig, out io.Writer) (*machine, error) {
+	args := []string{"enter", c.name, c.programs.bin, c.results, c.address, c.pods, c.programs.images.sandbox, c.programs.kubelet, string(c.job)}
+	m := &machine{results: c.results, command: exec.Command(c.programs.script, append(args, c.options...)...), ended: make(chan struct{})}
 	m.command.Stdout, m.command.Stderr = out, out
 	m.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	m.command.WaitDelay = time.Second
@@ -88,7 +111,7 @@ func start(network *netns.Namespace, out io.Writer, script string, args ...strin
 	go func() {
 		defer close(m.ended)
 		// The kernel ties the process to the thread that started it, so that thread waits for it.
-		m.err = network.Inside(func() error {
+		m.err = c.network.Inside(func() error {
 			if err := m.command.Start(); err != nil {
 				started <- err
 				return err
@@ -98,6 +121,16 @@ func start(network *netns.Namespace, out io.Writer, script string, args ...strin
 		})
 	}()
 	return m, <-started
+}
+
+// wait returns once the machine's job is done: whether specs failed is in the report.
+func (m *machine) wait(ctx context.Context) error {
+	select {
+	case <-m.ended:
+		return nil
+	case <-ctx.Done():
+		return errors.New("interrupted")
+	}
 }
 
 // kill ends all processes of the machine.
@@ -148,8 +181,8 @@ func (m *machine) socket(ctx context.Context) (string, error) {
 	}
 }
 
-// makeCgroups makes the cgroups of the machine.
-func makeCgroups() error {
+// makeCgroups makes the cgroups of a machine.
+func makeCgroups(name string) error {
 	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
 	if err != nil {
 		return err

@@ -2,16 +2,20 @@
 # The first process of the machine on which a conformance suite runs: namespaces of this machine, whose folders for
 # a node's files are empty and its own. All of it is gone once this process is.
 #
-#	machine.sh enter NAME BIN RESULTS ADDRESS SANDBOX_IMAGE KUBELET [OPTION-OF-GINKGO...]
+#	machine.sh enter NAME BIN RESULTS ADDRESS POD_RANGE SANDBOX_IMAGE KUBELET JOB [OPTION-OF-GINKGO...]
 #
 # BIN is the folder of what make builds, RESULTS that of reports and logs. The command containerd runs while RESULTS/images
-# is waited for, which says that it has the images; then KUBELET, a program below BIN, is put through the suite.
+# is waited for, which says that it has the images. What follows is the JOB, with KUBELET, a program below BIN:
+#
+#	node-suite     the node suite, which starts the kubelet itself
+#	cluster-node   the kubelet joins a cluster, by RESULTS/kubelet.conf
+#	cluster-suite  the same, and once RESULTS/nodes is there, the cluster suite runs on this machine, by RESULTS/admin.conf
 set -euo pipefail
 
 # shellcheck source=../kubeadm/runtime.sh
 source "${BASH_SOURCE[0]%/*}/../kubeadm/runtime.sh"
 
-step=$1 name=$2 bin=$3 results=$4 address=$5 sandbox=$6 kubelet=$7
+step=$1 name=$2 bin=$3 results=$4 address=$5 pods=$6 sandbox=$7 kubelet=$8 job=$9
 
 # The machine is below a cgroup of its own in each hierarchy, and sees that as the root.
 if [[ $step == enter ]]; then
@@ -20,7 +24,7 @@ if [[ $step == enter ]]; then
 	done
 	exec unshare --mount --uts --ipc --pid --cgroup --fork --kill-child --mount-proc "$0" run "${@:2}"
 fi
-shift 7
+shift 9
 
 # What is mounted later in here (volumes, sandboxes) is seen by all of this machine, and by no other.
 mount --make-rshared /
@@ -67,7 +71,7 @@ cat >/etc/containerd/certs.d/_default/hosts.toml <<CONF
 capabilities = ["pull", "resolve"]
 CONF
 
-configure_runtime "$sandbox" 10.100.0.0/22 false
+configure_runtime "$sandbox" "$pods" false
 cat >>/etc/containerd/config.toml <<CONF
 
 # A handler that RuntimeClasses of the specs name.
@@ -82,7 +86,7 @@ apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
 cgroupRoot: /
-podCIDR: 10.100.0.0/22
+podCIDR: $pods
 volumeStatsAggPeriod: 10s
 fileCheckFrequency: 10s
 evictionPressureTransitionPeriod: 30s
@@ -93,12 +97,43 @@ failCgroupV1: false
 failSwapOn: false
 CONF
 
-until [[ -e /run/results/images ]]; do sleep 0.2; done
+# await FILE waits for a file of the results.
+await() { until [[ -e /run/results/$1 ]]; do sleep 0.2; done; }
 
-# The suite writes into the folder of its program.
-cd /opt/suite
-touch e2e_node.test
-mount --bind /run/bin/conformance/e2e_node.test e2e_node.test
-/run/bin/conformance/ginkgo "$@" --output-dir=/run/results --json-report=report.json --junit-report=junit.xml ./e2e_node.test -- \
-	--k8s-bin-dir=/opt/kubelet --kubelet-config-file=/etc/kubelet.yaml --node-name="$name" \
-	--container-runtime-endpoint=unix:///run/containerd/containerd.sock --prepull-images=false --report-dir=/run/results
+# run_kubelet joins the cluster as the node that the last part of NAME is the name of. No DNS server is at the address.
+run_kubelet() {
+	cat >>/etc/kubelet.yaml <<-CONF
+		containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
+		authentication: {x509: {clientCAFile: /run/results/clients.crt}}
+		clusterDNS: [10.96.0.10]
+		clusterDomain: cluster.local
+	CONF
+	/opt/kubelet/kubelet --kubeconfig=/run/results/kubelet.conf --config=/etc/kubelet.yaml \
+		--hostname-override="${name##*.}" --node-ip="$address" >/run/results/kubelet.log 2>&1
+}
+
+# run_suite SUITE FLAGS [OPTION-OF-GINKGO...] runs the specs of a suite, with FLAGS for the suite itself.
+run_suite() {
+	# The suite writes into the folder of its program, and kubectl into the home folder.
+	cd /opt/suite
+	touch "$1"
+	mount --bind "/run/bin/conformance/$1" "$1"
+	# shellcheck disable=SC2086 # they are several words
+	HOME=/tmp /run/bin/conformance/ginkgo "${@:3}" --output-dir=/run/results --json-report=report.json --junit-report=junit.xml \
+		"./$1" -- $2 --report-dir=/run/results --container-runtime-endpoint=unix:///run/containerd/containerd.sock
+}
+
+await images
+case $job in
+node-suite)
+	run_suite e2e_node.test "--k8s-bin-dir=/opt/kubelet --kubelet-config-file=/etc/kubelet.yaml --node-name=$name --prepull-images=false" "$@"
+	;;
+cluster-node)
+	run_kubelet
+	;;
+cluster-suite)
+	run_kubelet &
+	await nodes
+	run_suite e2e.test "--kubeconfig=/run/results/admin.conf --kubectl-path=/run/bin/cluster/kubectl" "$@"
+	;;
+esac

@@ -1,6 +1,7 @@
-// Command conformance puts a kubelet through the node suite of Kubernetes: `make conformance`. The suite brings its own
-// etcd and API server, starts a program called kubelet and runs specs against it, on a machine that is made
-// of namespaces. It needs root.
+// Command conformance puts a kubelet through a suite of Kubernetes: `make conformance`. It needs root.
+//
+// The node suite brings its own etcd and API server, starts a program called kubelet and runs specs against it, on a
+// machine that is made of namespaces. The cluster suite runs specs against a cluster of two such machines.
 //
 // The kubelet is berth, or upstream's own one: what upstream's passes here is the yardstick for berth.
 package main
@@ -13,23 +14,16 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
-
-	"berth/test/leftovers"
-	"berth/test/registry"
 )
-
-// specs are those that each kubelet has to pass, and that run beside others.
-const specs = "NodeConformance && !Serial && !Slow && !Flaky"
 
 // settings are what the command line says.
 type settings struct {
 	bin, source string
+	suite       string
 	kubelet     string
 	focus, skip string
 	selection   string
@@ -42,6 +36,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.bin, "bin", "bin", "folder of what make builds")
 	flag.StringVar(&s.source, "source", "test/conformance", "folder of this program's source")
+	flag.StringVar(&s.suite, "suite", "node", "node or cluster")
 	flag.StringVar(&s.kubelet, "kubelet", "berth", "berth or upstream")
 	flag.StringVar(&s.focus, "focus", "", "regular expression: run only specs whose text matches")
 	flag.StringVar(&s.skip, "skip", "", "regular expression: leave out specs whose text matches")
@@ -60,15 +55,17 @@ func main() {
 }
 
 func run(ctx context.Context, s settings) error {
-	if err := s.check(); err != nil {
+	chosen, err := s.check()
+	if err != nil {
 		return err
 	}
-	yardstick, err := readYardstick(s.yardstick())
+	yardstickFile := filepath.Join(s.source, chosen.yardstick)
+	yardstick, err := readYardstick(yardstickFile)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	if err := s.runSuite(ctx); err != nil {
+	if err := s.runSuite(ctx, chosen); err != nil {
 		return err
 	}
 	report, err := readReport(filepath.Join(s.results(), "report.json"))
@@ -84,28 +81,31 @@ func run(ctx context.Context, s settings) error {
 			return err
 		}
 		yardstick = yardstick.record(report, comment)
-		if err := yardstick.write(s.yardstick()); err != nil {
+		if err := yardstick.write(yardstickFile); err != nil {
 			return err
 		}
 	}
 	summary := summarize(report, yardstick)
-	fmt.Printf("\n%s as the kubelet, %s, logs in %s\n\n%s", s.kubelet, time.Since(began).Round(time.Second), s.results(), summary)
+	fmt.Printf("\n%s as the kubelet, %s suite, %s, logs in %s\n\n%s", s.kubelet, s.suite, time.Since(began).Round(time.Second), s.results(), summary)
 	return summary.verdict()
 }
 
-func (s *settings) check() error {
+// check returns the suite to run, if the settings make sense.
+func (s *settings) check() (suite, error) {
 	if os.Geteuid() != 0 {
-		return errors.New("root is needed, since containers and network namespaces are made")
+		return suite{}, errors.New("root is needed, since containers and network namespaces are made")
 	}
 	if s.kubelet != "berth" && s.kubelet != "upstream" {
-		return fmt.Errorf("kubelet %q is not known: use berth or upstream", s.kubelet)
+		return suite{}, fmt.Errorf("kubelet %q is not known: use berth or upstream", s.kubelet)
 	}
 	if s.record && s.kubelet != "upstream" {
-		return errors.New("the yardstick is what upstream's kubelet passes")
+		return suite{}, errors.New("the yardstick is what upstream's kubelet passes")
 	}
 	var err error
-	s.bin, err = filepath.Abs(s.bin)
-	return err
+	if s.bin, err = filepath.Abs(s.bin); err != nil {
+		return suite{}, err
+	}
+	return findSuite(s.suite)
 }
 
 // program is the kubelet's, below the folder of what make builds.
@@ -117,17 +117,13 @@ func (s *settings) program() string {
 }
 
 // results is the folder of reports and logs, which each run empties first.
-func (s *settings) results() string { return filepath.Join(s.bin, "conformance", "results", s.kubelet) }
+func (s *settings) results() string {
+	return filepath.Join(s.bin, "conformance", "results", s.suite, s.kubelet)
+}
 
-func (s *settings) suite() string { return filepath.Join(s.bin, "conformance", "e2e_node.test") }
-
-func (s *settings) yardstick() string { return filepath.Join(s.source, "yardstick.txt") }
-
-// ginkgoOptions choose the specs.
+// ginkgoOptions choose specs among those of the suite, and say how they run.
 func (s *settings) ginkgoOptions() ([]string, error) {
-	options := []string{
-		"--label-filter=" + specs, "--procs=" + strconv.Itoa(s.procs), "--timeout=" + s.timeout.String(), "--no-color", "--silence-skips",
-	}
+	options := []string{"--procs=" + strconv.Itoa(s.procs), "--timeout=" + s.timeout.String(), "--no-color", "--silence-skips"}
 	if s.focus != "" {
 		options = append(options, "--focus="+s.focus)
 	}
@@ -144,56 +140,33 @@ func (s *settings) ginkgoOptions() ([]string, error) {
 	return options, nil
 }
 
-// runSuite runs the suite, and leaves its reports and logs in the folder of results. That specs fail is no error.
-func (s *settings) runSuite(ctx context.Context) (err error) {
+// runSuite runs a suite with images of our own. What it prints is also in the results.
+func (s *settings) runSuite(ctx context.Context, chosen suite) (err error) {
 	options, err := s.ginkgoOptions()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(leftovers.Remove(name), os.RemoveAll(s.results()), os.MkdirAll(s.results(), 0o755)); err != nil {
+	r := suiteRun{
+		results: s.results(), options: append(chosen.options(), options...),
+		programs: programs{script: filepath.Join(s.source, "machine.sh"), bin: s.bin, kubelet: s.program()},
+	}
+	if r.programs.images, err = pushImages(s.bin, filepath.Join(s.bin, "conformance", chosen.program)); err != nil {
 		return err
 	}
-	store := registry.New()
-	images, err := pushImages(store, s.bin, s.suite())
-	if err != nil {
+	if err := errors.Join(chosen.clear(), os.RemoveAll(r.results), os.MkdirAll(r.results, 0o755)); err != nil {
 		return err
 	}
-	sandbox := slices.IndexFunc(images, func(image string) bool { return path.Base(repositoryOf(image)) == "pause" })
-	if sandbox < 0 {
-		return errors.New("the suite names no image for sandboxes")
-	}
+	defer func() { err = errors.Join(err, chosen.clear()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	network, err := newNetwork()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, leftovers.Remove(name)) }()
-	defer network.Close()
-	if err := serve(ctx, network, store); err != nil {
-		return err
-	}
-	console, err := os.Create(filepath.Join(s.results(), "console.log"))
+	console, err := os.Create(filepath.Join(r.results, "console.log"))
 	if err != nil {
 		return err
 	}
 	defer console.Close()
-	m, err := start(network, io.MultiWriter(os.Stdout, console), filepath.Join(s.source, "machine.sh"),
-		append([]string{name, s.bin, s.results(), address, images[sandbox], s.program()}, options...)...)
-	if err != nil {
-		return err
+	out := io.MultiWriter(os.Stdout, console)
+	for _, e := range chosen.exclusions {
+		fmt.Fprintf(out, "left out: %q, because %s\n", e.text, e.reason)
 	}
-	defer m.kill()
-	if err := m.pull(ctx, images); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(s.results(), imagesMark), nil, 0o644); err != nil {
-		return err
-	}
-	select {
-	case <-m.ended:
-		return nil // whether specs failed is in the report
-	case <-ctx.Done():
-		return errors.New("interrupted")
-	}
+	return chosen.run(ctx, r, out)
 }

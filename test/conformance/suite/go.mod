@@ -1,4 +1,4 @@
-// What `make conformance` builds of Kubernetes: its node suite, with ginkgo to run it, the programs of its images, and
+// What `make conformance` builds of Kubernetes: its node and cluster suites, with ginkgo to run them, the programs of their images, and
 // the kubelet that is the yardstick. Kubernetes keeps its libraries in its own tree; outside of it, each is a module
 // of the same release, and has to be named. It is the release of ../../lab/parts/kubernetes.
 module berth/test/conformance/suite
@@ -98,6 +98,8 @@ require (
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/stoewer/go-strcase v1.3.0 // indirect
+	github.com/stretchr/objx v0.5.2 // indirect
+	github.com/stretchr/testify v1.11.1 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.etcd.io/etcd/api/v3 v3.6.8 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.6.8 // indirect
