@@ -32,11 +32,12 @@ const private = "authenticated"
 
 // layers are the parts of which all images are made.
 type layers struct {
-	base    registry.Layer // a shell with its commands
-	agnhost registry.Layer
-	nnp     registry.Layer // a setuid program that tells its user ID
-	demo    registry.Layer // a file that says which image it is of
-	pause   registry.Layer
+	base     registry.Layer // a shell with its commands
+	agnhost  registry.Layer
+	nnp      registry.Layer // a setuid program that tells its user ID
+	kitten   registry.Layer
+	nautilus registry.Layer
+	pause    registry.Layer
 }
 
 // images are what machines pull.
@@ -56,13 +57,15 @@ type image struct {
 // are needed by none of the specs that we run.
 func (l layers) byName() map[string]image {
 	shell := []string{"sh"}
+	webServer := registry.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}
 	return map[string]image{
 		"agnhost":           {registry.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}, []registry.Layer{l.base, l.agnhost}},
 		"busybox":           {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
 		"glibc-dns-testing": {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
 		"ipc-utils":         {registry.Config{Cmd: shell}, []registry.Layer{l.base}},
-		"nautilus":          {registry.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}, []registry.Layer{l.base, l.agnhost, l.demo}},
-		"nginx":             {registry.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"test-webserver"}}, []registry.Layer{l.base, l.agnhost}},
+		"kitten":            {webServer, []registry.Layer{l.base, l.agnhost, l.kitten}},
+		"nautilus":          {webServer, []registry.Layer{l.base, l.agnhost, l.nautilus}},
+		"nginx":             {webServer, []registry.Layer{l.base, l.agnhost}},
 		"nonewprivs":        {registry.Config{Cmd: []string{"nnp"}}, []registry.Layer{l.base, l.nnp}},
 		"nonroot":           {registry.Config{Cmd: shell, User: "1234"}, []registry.Layer{l.base}},
 		"pause":             {registry.Config{Entrypoint: []string{"/pause"}}, []registry.Layer{l.pause}},
@@ -87,9 +90,8 @@ func makeLayers(bin string) (layers, error) {
 		{&l.nnp, func() ([]registry.File, error) {
 			return fromDisk(map[string]string{"usr/local/bin/nnp": filepath.Join(programs, "nonewprivs")}, 0o755|fs.ModeSetuid)
 		}},
-		{&l.demo, func() ([]registry.File, error) {
-			return []registry.File{{Path: "data.json", Mode: 0o644, Data: []byte(`{"image": "nautilus.jpg"}`)}}, nil
-		}},
+		{&l.kitten, func() ([]registry.File, error) { return demoFiles("kitten.jpg"), nil }},
+		{&l.nautilus, func() ([]registry.File, error) { return demoFiles("nautilus.jpg"), nil }},
 		{&l.pause, func() ([]registry.File, error) {
 			return fromDisk(map[string]string{"pause": filepath.Join(bin, "libexec", "pause")}, 0o755)
 		}},
@@ -153,6 +155,15 @@ func agnhostFiles(programs string) ([]registry.File, error) {
 	return append(append(files, pair...),
 		registry.File{Path: "agnhost-2", Link: "agnhost"},
 		registry.File{Path: "uploads", Mode: 0o755 | fs.ModeDir}), nil
+}
+
+// demoFiles are those by which specs recognise the web server of a picture: the name of the picture, and the distribution
+// that upstream's image is based on.
+func demoFiles(picture string) []registry.File {
+	return []registry.File{
+		{Path: "data.json", Mode: 0o644, Data: fmt.Appendf(nil, "{\"image\": %q}\n", picture)},
+		{Path: "etc/os-release", Mode: 0o644, Data: []byte("PRETTY_NAME=\"in place of Alpine Linux\"\n")},
+	}
 }
 
 // fromDisk reads files of this machine, by their paths in the image.
