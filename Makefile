@@ -104,7 +104,7 @@ conformance_run = go build -C test $(flags) -o ../bin/conformance/run ./conforma
 	exec bin/conformance/run -suite '$(SUITE)' -kubelet '$(KUBELET)' -procs '$(PROCS)' -focus '$(FOCUS)' -skip '$(SKIP)' $(if $(RECORD),-record)
 
 .PHONY: conformance
-conformance: root build conformance-parts $(if $(filter cluster,$(SUITE)),cluster-parts) ## upstream's suites with berth as the kubelet, as root (SUITE=cluster, FOCUS=, SKIP=, PROCS=8, KUBELET=upstream)
+conformance: root build conformance-parts $(if $(filter cluster,$(SUITE)),cluster-parts bin/conformance/e2e.test) ## upstream's suites with berth as the kubelet, as root (SUITE=cluster, FOCUS=, SKIP=, PROCS=8, KUBELET=upstream)
 	$(conformance_run)
 
 .PHONY: conformance-quick
@@ -243,24 +243,27 @@ bin/cluster/etcd: $(etcd)/go.mod $(etcd)/go.sum Makefile | setup
 # The suites of Kubernetes with all that they need, as pinned in test/conformance/suite.
 
 suite          := test/conformance/suite
-suite_programs := $(addprefix bin/conformance/,e2e_node.test e2e.test ginkgo upstream/kubelet images/agnhost images/nonewprivs)
+suite_programs := $(addprefix bin/conformance/,e2e_node.test ginkgo upstream/kubelet images/agnhost images/nonewprivs)
 
 .PHONY: conformance-parts
-conformance-parts: $(suite_programs) bin/conformance/images/utilities ## build upstream's suites, their images and its kubelet in bin/conformance
+conformance-parts: $(suite_programs) bin/conformance/images/utilities ## build upstream's node suite, its images and its kubelet in bin/conformance
 	tools/setup.sh conformance
 
 $(suite_programs) &: $(suite)/go.mod $(suite)/go.sum Makefile | setup
 	mkdir -p bin/conformance/images
 	$(call stamp,$(suite)); export CGO_ENABLED=0; \
 	build() { go build -C $(suite) $(flags) -ldflags "-s -w $$stamps" -o "$(CURDIR)/bin/conformance/$$1" "$$2"; }; \
-	for tests in e2e_node e2e; do \
-		go test -C $(suite) -c $(flags) -ldflags "-s -w $$stamps" -o "$(CURDIR)/bin/conformance/$$tests.test" "k8s.io/kubernetes/test/$$tests"; done; \
+	go test -C $(suite) -c $(flags) -ldflags "-s -w $$stamps" -o '$(CURDIR)/bin/conformance/e2e_node.test' k8s.io/kubernetes/test/e2e_node; \
 	build ginkgo github.com/onsi/ginkgo/v2/ginkgo; \
 	build upstream/kubelet k8s.io/kubernetes/cmd/kubelet; \
 	build images/agnhost k8s.io/kubernetes/test/images/agnhost; \
 	build images/nonewprivs k8s.io/kubernetes/test/images/nonewprivs
 	install -m 644 -t bin/conformance/images "$$(go list -C $(suite) -m -f '{{.Dir}}' k8s.io/kubernetes)"/test/images/agnhost/porter/localhost.{crt,key}
 	@touch $(suite_programs)
+
+bin/conformance/e2e.test: $(suite)/go.mod $(suite)/go.sum Makefile | setup
+	$(call stamp,$(suite)); CGO_ENABLED=0 go test -C $(suite) -c $(flags) -ldflags "-s -w $$stamps" -o '$(CURDIR)/$@' k8s.io/kubernetes/test/e2e
+	@touch $@
 
 bin/conformance/images/utilities: test/conformance/utilities/main.go | setup
 	CGO_ENABLED=0 go build -C test $(flags) -ldflags "-s -w" -o ../$@ ./conformance/utilities
