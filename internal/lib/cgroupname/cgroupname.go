@@ -54,8 +54,7 @@ func (d Driver) Path(name string) string {
 	return out
 }
 
-// Parent returns the cgroup_parent with which a runtime puts containers into a cgroup: its path with cgroupfs,
-// and with systemd the name of its slice, without those above it.
+// Parent returns the name that systemd has for the slice of a cgroup. With cgroupfs, it is the path of the cgroup.
 func (d Driver) Parent(name string) string {
 	if d != Systemd {
 		return d.Path(name)

@@ -96,7 +96,7 @@ func Sandbox(p *v1.Pod, a plan.CreateSandbox, ids IDs, n Node) (*SandboxConfig, 
 		Labels:       sandboxLabels(p, n),
 		Annotations:  sandboxAnnotations(p, a),
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent:    n.CgroupDriver.Parent(n.Cgroup(p)),
+			CgroupParent:    n.CgroupDriver.Path(n.Cgroup(p)),
 			Sysctls:         sysctls(p),
 			Overhead:        overhead(p, n),
 			Resources:       sandboxResources(p, n),

@@ -65,11 +65,12 @@ func same(t *testing.T, got, want proto.Message) {
 	}
 }
 
-func TestWithSystemdTheParentIsASlice(t *testing.T) {
+// containerd reads the usage of pods at this path, and takes the last component for the name of the slice.
+func TestWithSystemdTheParentIsThePathOfASlice(t *testing.T) {
 	sliced := node
 	sliced.CgroupDriver = cgroupname.Systemd
 	got, err := Sandbox(webPod(), plan.CreateSandbox{}, IDs{}, sliced)
-	if want := "berth-besteffort-poduid_1.slice"; err != nil || got.GetLinux().GetCgroupParent() != want {
+	if want := "/berth.slice/berth-besteffort.slice/berth-besteffort-poduid_1.slice"; err != nil || got.GetLinux().GetCgroupParent() != want {
 		t.Errorf("got %q, %v, want %q", got.GetLinux().GetCgroupParent(), err, want)
 	}
 }
