@@ -54,8 +54,8 @@ func (d Driver) Path(name string) string {
 	return out
 }
 
-// Parent returns the name that systemd has for the slice of a cgroup. With cgroupfs, it is the path of the cgroup.
-func (d Driver) Parent(name string) string {
+// Slice returns the name that systemd has for the slice of a cgroup. With cgroupfs, it is the path of the cgroup.
+func (d Driver) Slice(name string) string {
 	if d != Systemd {
 		return d.Path(name)
 	}
@@ -68,7 +68,7 @@ func (d Driver) Child(parent, dir string) string {
 	if d != Systemd {
 		return dir
 	}
-	prefix := strings.TrimSuffix(d.Parent(parent), sliceSuffix) + "-"
+	prefix := strings.TrimSuffix(d.Slice(parent), sliceSuffix) + "-"
 	if path.Clean("/"+parent) == "/" {
 		prefix = ""
 	}

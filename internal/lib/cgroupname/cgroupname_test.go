@@ -25,10 +25,10 @@ func TestPathsAndParents(t *testing.T) {
 		if got := Systemd.Path(name); got != want.path {
 			t.Errorf("%s: the path is %s, want %s", name, got, want.path)
 		}
-		if got := Systemd.Parent(name); got != want.parent {
+		if got := Systemd.Slice(name); got != want.parent {
 			t.Errorf("%s: the parent is %s, want %s", name, got, want.parent)
 		}
-		if path, parent := Cgroupfs.Path(name), Cgroupfs.Parent(name); path != name || parent != name {
+		if path, parent := Cgroupfs.Path(name), Cgroupfs.Slice(name); path != name || parent != name {
 			t.Errorf("%s: with cgroupfs it is %s and %s", name, path, parent)
 		}
 	}

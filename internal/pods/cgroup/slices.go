@@ -48,11 +48,11 @@ func (p *Pods) startSlice(ctx context.Context, name string, l limits) error {
 		if p.cfg.Tree.exists(cgroupname.Systemd.Path(above)) {
 			continue
 		}
-		if err := p.cfg.Slices.Start(ctx, cgroupname.Systemd.Parent(above), nil); err != nil {
+		if err := p.cfg.Slices.Start(ctx, cgroupname.Systemd.Slice(above), nil); err != nil {
 			return err
 		}
 	}
-	return p.cfg.Slices.Start(ctx, cgroupname.Systemd.Parent(name), l.properties(p.cfg.Tree.V2(), version))
+	return p.cfg.Slices.Start(ctx, cgroupname.Systemd.Slice(name), l.properties(p.cfg.Tree.V2(), version))
 }
 
 // ancestors returns the names of the cgroups above a cgroup, from the top.
@@ -72,7 +72,7 @@ func (p *Pods) stopSlice(ctx context.Context, driver cgroupname.Driver, name str
 	if p.cfg.Slices == nil {
 		return errNoSystemd
 	}
-	return p.cfg.Slices.Stop(ctx, driver.Parent(name))
+	return p.cfg.Slices.Stop(ctx, driver.Slice(name))
 }
 
 // setShares writes the CPU shares of a cgroup, and nothing else.
@@ -103,7 +103,7 @@ func (p *Pods) setProperties(ctx context.Context, name string, l limits) error {
 	if len(properties) == 0 {
 		return nil
 	}
-	return p.cfg.Slices.Set(ctx, cgroupname.Systemd.Parent(name), properties)
+	return p.cfg.Slices.Set(ctx, cgroupname.Systemd.Slice(name), properties)
 }
 
 const (
