@@ -64,8 +64,9 @@ func newNodeStats(ctx context.Context, d *deps, services *podServices, pods *cor
 	}
 	reader, err := stats.New(ctx, stats.Config{
 		NodeName: c.NodeName, Pods: pods.Pool.Active, Known: pods.Observer.All,
-		Cgroup:  func(p *v1.Pod) string { return d.cgroups.Path(pods.Executor.Node.Cgroup(p)) },
-		AllPods: func() string { return d.cgroups.Path(c.CgroupRoot) }, RuntimeCgroup: c.Cgroups.RuntimeCgroups, SystemCgroup: c.Cgroups.SystemCgroups,
+		Cgroup:      func(p *v1.Pod) string { return d.cgroups.Path(pods.Executor.Node.Cgroup(p)) },
+		AllPods:     func() string { return d.cgroups.Path(c.CgroupRoot) },
+		AgentCgroup: c.Cgroups.KubeletCgroups, RuntimeCgroup: c.Cgroups.RuntimeCgroups, SystemCgroup: c.Cgroups.SystemCgroups,
 		OnMeasured: d.telemetry.Metrics.VolumeMeasured,
 		Volume:     services.volumes.Path, Counters: counters, Runtime: d.client, RootDir: c.RootDir, Log: d.log,
 	})

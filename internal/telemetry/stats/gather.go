@@ -36,6 +36,7 @@ func (r *Reader) gather(ctx context.Context, scope Scope) (*Snapshot, error) {
 	if scope >= Detailed {
 		s.Node.Detail = r.Counters.Detail(nodeKey)
 		r.machine.pressure(&s.Node.Detail)
+		r.detailSystemContainers(&s.Node)
 	}
 	if scope >= Full {
 		s.Node.Disks = named(r.Counters.Disks(nodeKey))
@@ -152,15 +153,30 @@ func (r *Reader) readNode(n *Node) {
 	}
 	n.Rate = r.rates.add(nodeKey, n.At, n.CPU)
 	if r.AllPods != nil {
-		n.Pods = new(r.usage(r.AllPods()))
+		n.Pods = &SystemContainer{Usage: r.usage(r.AllPods())}
 	}
 	if r.RuntimeCgroup != "" {
-		n.Runtime = new(r.usage(r.RuntimeCgroup))
+		n.Runtime = &SystemContainer{Usage: r.usage(r.RuntimeCgroup)}
 	}
 	if r.SystemCgroup != "" {
-		n.System = new(r.usage(r.SystemCgroup))
+		n.System = &SystemContainer{Usage: r.usage(r.SystemCgroup)}
 	}
 	if n.Agent != nil {
 		n.Agent.Rate = r.rates.add(agentKey, n.Agent.At, n.Agent.CPU)
+	}
+}
+
+// detailSystemContainers adds the detail of the cgroups that the system containers are.
+func (r *Reader) detailSystemContainers(n *Node) {
+	if n.Pods != nil {
+		n.Pods.Detail = r.Counters.Detail(r.AllPods())
+	}
+	for _, known := range []struct {
+		cgroup string
+		c      *SystemContainer
+	}{{r.AgentCgroup, n.Agent}, {r.RuntimeCgroup, n.Runtime}, {r.SystemCgroup, n.System}} {
+		if known.cgroup != "" && known.c != nil {
+			known.c.Detail = r.Counters.Detail(known.cgroup)
+		}
 	}
 }

@@ -144,12 +144,12 @@ func named(disks []cgroup.Disk) []Disk {
 }
 
 // agentUsage returns the usage of this process.
-func agentUsage() *Usage {
+func agentUsage() *SystemContainer {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
 		return nil
 	}
-	u := &Usage{}
+	u := &SystemContainer{}
 	u.At = time.Now()
 	u.CPU = new(uint64(r.Utime.Nano() + r.Stime.Nano()))
 	content, err := os.ReadFile("/proc/self/statm")

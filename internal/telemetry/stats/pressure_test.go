@@ -60,6 +60,40 @@ func TestTheSummaryHasThePressure(t *testing.T) {
 	}
 }
 
+func TestSystemContainersHaveThePressure(t *testing.T) {
+	w := newWorld(t)
+	w.cpu["/runtime.slice"], w.cpu["/system"], w.cpu["/berth"] = 5e9, 7e9, 9e9
+	r := w.reader(t)
+	r.Counters, r.AgentCgroup, r.RuntimeCgroup, r.SystemCgroup = pressed{w}, "/kubelet.slice", "/runtime.slice", "/system"
+	for _, onlyCPUAndMemory := range []bool{true, false} {
+		r.snapshot = nil
+		s, err := r.Summary(t.Context(), onlyCPUAndMemory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Node.SystemContainers) != 4 {
+			t.Fatalf("got %+v", s.Node.SystemContainers)
+		}
+		for _, c := range s.Node.SystemContainers {
+			if c.CPU.PSI == nil || c.Memory != nil && c.Memory.PSI == nil || (c.IO == nil) != onlyCPUAndMemory {
+				t.Errorf("%s, only CPU and memory %v: got %+v, %+v, %+v", c.Name, onlyCPUAndMemory, c.CPU, c.Memory, c.IO)
+			}
+		}
+	}
+
+	// an agent that was started in a cgroup of others has no pressure of its own
+	r.snapshot, r.AgentCgroup = nil, ""
+	s, err := r.Summary(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range s.Node.SystemContainers {
+		if c.Name == api.SystemContainerKubelet && c.CPU.PSI != nil {
+			t.Errorf("got %+v", c.CPU)
+		}
+	}
+}
+
 func TestTheSummaryHasCgroupsOfDaemons(t *testing.T) {
 	w := newWorld(t)
 	w.cpu["/runtime.slice"], w.cpu["/system"] = 5e9, 7e9

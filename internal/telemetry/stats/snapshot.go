@@ -40,12 +40,18 @@ type Node struct {
 	Topology       Topology
 	Network        *Network
 	MaxProcesses   *uint64
-	Pods           *Usage      // all of them together
-	Agent          *Usage      // this process
-	Runtime        *Usage      // the cgroup of the container runtime
-	System         *Usage      // the cgroup of processes of the machine
-	Root           *Filesystem // of the root directory, which pods share
-	Images, Layers *Filesystem // of the runtime
+	Pods           *SystemContainer // all of them together
+	Agent          *SystemContainer // this process
+	Runtime        *SystemContainer // the cgroup of the container runtime
+	System         *SystemContainer // the cgroup of processes of the machine
+	Root           *Filesystem      // of the root directory, which pods share
+	Images, Layers *Filesystem      // of the runtime
+}
+
+// SystemContainer is the usage of a part of the machine that the Summary API shows beside the node as a whole.
+type SystemContainer struct {
+	Usage
+	Detail cgroup.Detail
 }
 
 // Pod is the usage of a running pod.

@@ -56,6 +56,8 @@ type Config struct {
 	// there is none.
 	Cgroup  func(*v1.Pod) string
 	AllPods func() string
+	// AgentCgroup is the path of the cgroup that holds only this process. Empty: there is none, and its pressure is not measured.
+	AgentCgroup string
 	// RuntimeCgroup is the path of the cgroup of the container runtime. Empty: it is not measured.
 	RuntimeCgroup string
 	// SystemCgroup is the path of the cgroup of processes of the machine that no other cgroup had. Empty: it is not measured.

@@ -38,12 +38,18 @@ func Summarize(s *Snapshot, onlyCPUAndMemory bool) *api.Summary {
 	if out.Node.Swap != nil && n.SwapTotal != nil {
 		out.Node.Swap.SwapAvailableBytes = new(*n.SwapTotal - min(*n.SwapTotal, *n.Memory.Swap))
 	}
-	system := func(name string, u *Usage) {
-		if u != nil && u.CPU != nil {
-			out.Node.SystemContainers = append(out.Node.SystemContainers, api.ContainerStats{
-				Name: name, StartTime: out.Node.StartTime, CPU: cpu(*u), Memory: memory(*u), Swap: swap(*u),
-			})
+	system := func(name string, c *SystemContainer) {
+		if c == nil || c.CPU == nil {
+			return
 		}
+		stats := api.ContainerStats{
+			Name: name, StartTime: out.Node.StartTime, CPU: cpu(c.Usage), Memory: memory(c.Usage), Swap: swap(c.Usage),
+		}
+		addPressure(c.Detail, stats.CPU, stats.Memory)
+		if !onlyCPUAndMemory {
+			stats.IO = ioPressure(c.Usage, c.Detail)
+		}
+		out.Node.SystemContainers = append(out.Node.SystemContainers, stats)
 	}
 	system(api.SystemContainerPods, n.Pods)
 	system(api.SystemContainerKubelet, n.Agent)
