@@ -9,35 +9,22 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 cd /berth
 source settings
 source runtime.sh
+source node.sh
 
-ip address add "$ADDRESS/24" dev eth0
-ip link set eth0 up
-ip route add default via "$GATEWAY"
-printf '127.0.0.1 localhost\n%s %s\n' "$ADDRESS" "$(hostname)" >/etc/hosts
-echo 1 >/proc/sys/net/ipv4/ip_forward
+configure_network "$ADDRESS" "$GATEWAY"
 
-mkdir -p /opt/cni /etc/kubernetes "/etc/containerd/certs.d/$REGISTRY" /etc/systemd/system/kubelet.service.d
+mkdir -p /etc/kubernetes "/etc/containerd/certs.d/$REGISTRY" /etc/systemd/system/kubelet.service.d
 ln -s /berth/bin/berth /usr/bin/kubelet
 ln -s /berth/bin/kubeadm /usr/bin/kubeadm
-ln -s /berth/bin/libexec/cni /opt/cni/bin
 configure_runtime "$SANDBOX_IMAGE" "$POD_RANGE" true
 cat >"/etc/containerd/certs.d/$REGISTRY/hosts.toml" <<-CONF
 	[host."$REGISTRY_URL"]
 	capabilities = ["pull", "resolve"]
 CONF
-cat >/etc/systemd/system/containerd.service <<-'UNIT'
-	[Service]
-	Type=notify
-	Environment=PATH=/berth/bin/libexec:/usr/sbin:/usr/bin:/sbin:/bin
-	ExecStart=/berth/bin/libexec/containerd
-	KillMode=process
-	Delegate=yes
-UNIT
 cp kubelet.service /etc/systemd/system/
 cp 10-kubeadm.conf /etc/systemd/system/kubelet.service.d/
-systemctl daemon-reload
+start_containerd
 systemctl enable --quiet kubelet
-systemctl start containerd
 
 stty -F /dev/ttyS1 raw -echo
 exec 3</dev/ttyS1

@@ -73,7 +73,7 @@ func (g *guest) newDisk(sandboxImage string) string {
 	}, "\n")), 0o600))
 	for _, command := range [][]string{
 		{"cp", "-r", filepath.Join(bin, "berth"), filepath.Join(bin, "libexec"), filepath.Join(bin, "cluster/kubeadm"), filepath.Join(tree, "bin")},
-		{"cp", "runtime.sh", "../../packaging/kubelet.service", "../../packaging/10-kubeadm.conf", tree},
+		{"cp", "runtime.sh", "../emulator/node.sh", "../../packaging/kubelet.service", "../../packaging/10-kubeadm.conf", tree},
 		{"cp", "guest.sh", filepath.Join(tree, "run")},
 		{"mkfs.ext4", "-q", "-d", tree, disk, "1G"},
 	} {
