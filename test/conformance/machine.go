@@ -103,7 +103,12 @@ func startMachine(ctx context.Context, c machineConfig, out io.Writer) (*machine
 // launch starts the first process of a machine.
 func launch(c machineConfig, out io.Writer) (*machine, error) {
 	args := []string{"enter", c.name, c.programs.bin, c.results, c.address, c.pods, c.programs.images.sandbox, c.programs.kubelet, string(c.job)}
-	m := &machine{results: c.results, command: exec.Command(c.programs.script, append(args, c.options...)...), ended: make(chan struct{})}
+	return launchCommand(c.network, c.results, out, exec.Command(c.programs.script, append(args, c.options...)...))
+}
+
+// launchCommand starts the command that is the first process of a machine.
+func launchCommand(network *netns.Namespace, results string, out io.Writer, command *exec.Cmd) (*machine, error) {
+	m := &machine{results: results, command: command, ended: make(chan struct{})}
 	m.command.Stdout, m.command.Stderr = out, out
 	m.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	m.command.WaitDelay = time.Second
@@ -111,7 +116,7 @@ func launch(c machineConfig, out io.Writer) (*machine, error) {
 	go func() {
 		defer close(m.ended)
 		// The kernel ties the process to the thread that started it, so that thread waits for it.
-		m.err = c.network.Inside(func() error {
+		m.err = network.Inside(func() error {
 			if err := m.command.Start(); err != nil {
 				started <- err
 				return err

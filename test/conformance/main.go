@@ -36,7 +36,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.bin, "bin", "bin", "folder of what make builds")
 	flag.StringVar(&s.source, "source", "test/conformance", "folder of this program's source")
-	flag.StringVar(&s.suite, "suite", "node", "node or cluster")
+	flag.StringVar(&s.suite, "suite", "node", "node, cluster or emulated")
 	flag.StringVar(&s.kubelet, "kubelet", "berth", "berth or upstream")
 	flag.StringVar(&s.focus, "focus", "", "regular expression: run only specs whose text matches")
 	flag.StringVar(&s.skip, "skip", "", "regular expression: leave out specs whose text matches")
@@ -76,7 +76,11 @@ func run(ctx context.Context, s settings) error {
 		return err
 	}
 	if s.record {
-		comment, err := describeRun(s.bin, began)
+		machine, err := chosen.describeMachine(s.results())
+		if err != nil {
+			return err
+		}
+		comment, err := describeRun(s.bin, machine, began)
 		if err != nil {
 			return err
 		}

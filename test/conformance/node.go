@@ -20,7 +20,7 @@ const (
 
 // runNodeSuite runs the node suite on one machine. The suite brings its own etcd and API server, and starts the kubelet.
 func runNodeSuite(ctx context.Context, r suiteRun, out io.Writer) error {
-	network, err := newNetwork()
+	network, err := newNetwork(nodeName)
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func clearNodeSuite() error { return leftovers.Remove(nodeName) }
 
 // newNetwork makes the network of the machine: a node address and a default route, which servers look for to
 // find their address, and no way out.
-func newNetwork() (*netns.Namespace, error) {
-	network, err := netns.New(nodeName)
+func newNetwork(name string) (*netns.Namespace, error) {
+	network, err := netns.New(name)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ type suite struct {
 	filter     string // the labels of its specs, in ginkgo's words
 	exclusions []exclusion
 	yardstick  string // its file, beside the source of this command
+	// describeMachine says on what kind of machine a run was that left results.
+	describeMachine func(results string) (string, error)
 	// run runs the suite, and leaves its reports and logs in the folder of results. That specs fail is no error.
 	run func(ctx context.Context, r suiteRun, out io.Writer) error
 	// clear removes what is left of a run that was killed.
@@ -25,15 +27,27 @@ type suite struct {
 // exclusion is specs that are left out: their texts contain text.
 type exclusion struct{ text, reason string }
 
+// nodeSpecs are the labels of the node suite's specs that each kubelet has to pass, and that run beside others.
+const nodeSpecs = "NodeConformance && !Serial && !Slow && !Flaky"
+
 // suites are the known ones, by their names.
 var suites = map[string]suite{
-	// Each kubelet has to pass these specs, and they run beside others.
 	"node": {
-		program:   "e2e_node.test",
-		filter:    "NodeConformance && !Serial && !Slow && !Flaky",
-		yardstick: "yardstick.txt",
-		run:       runNodeSuite,
-		clear:     clearNodeSuite,
+		program:         "e2e_node.test",
+		filter:          nodeSpecs,
+		yardstick:       "yardstick.txt",
+		describeMachine: describeHost,
+		run:             runNodeSuite,
+		clear:           clearNodeSuite,
+	},
+	// The same specs on an emulated machine with systemd and cgroup v2, which is slow: a selection is to be chosen.
+	"emulated": {
+		program:         "e2e_node.test",
+		filter:          nodeSpecs,
+		yardstick:       "yardstick-emulated.txt",
+		describeMachine: describeGuest,
+		run:             runEmulatedSuite,
+		clear:           clearEmulatedSuite,
 	},
 	// Each cluster has to pass these specs, and a kubelet is what most of them are about. Specs that are Serial run
 	// after the others, one at a time.
@@ -43,9 +57,10 @@ var suites = map[string]suite{
 		exclusions: []exclusion{
 			{"Guestbook application", "its frontend finds the others by the names of services: there is no DNS, and no kube-proxy"},
 		},
-		yardstick: "yardstick-cluster.txt",
-		run:       runClusterSuite,
-		clear:     clearClusterSuite,
+		yardstick:       "yardstick-cluster.txt",
+		describeMachine: describeHost,
+		run:             runClusterSuite,
+		clear:           clearClusterSuite,
 	},
 }
 

@@ -11,7 +11,7 @@ func TestASuiteIsFoundByItsName(t *testing.T) {
 	if err != nil || found.program != "e2e.test" {
 		t.Errorf("the program of the cluster suite is %q, %v; want e2e.test", found.program, err)
 	}
-	if _, err := findSuite("clusters"); err == nil || !strings.Contains(err.Error(), "cluster or node") {
+	if _, err := findSuite("clusters"); err == nil || !strings.Contains(err.Error(), "cluster or emulated or node") {
 		t.Errorf("a suite that is not known: %v; want the names of those that are", err)
 	}
 }

@@ -52,23 +52,32 @@ func (y yardstick) record(ran []spec, comment string) yardstick {
 	return yardstick{comments: []string{"# " + comment}, states: states}
 }
 
-// describeRun says with what, on what and when the yardstick is recorded.
-func describeRun(bin string, now time.Time) (string, error) {
+// describeRun says with what, on what machine and when the yardstick is recorded.
+func describeRun(bin, machine string, now time.Time) (string, error) {
 	var parts []string
-	for _, command := range [][]string{
-		{filepath.Join(bin, "conformance/upstream/kubelet"), "--version"},
-		{filepath.Join(bin, "libexec/containerd"), "--version"},
-		{"uname", "--kernel-release"},
-	} {
-		text, err := exec.Command(command[0], command[1:]...).Output()
+	for _, program := range []string{"conformance/upstream/kubelet", "libexec/containerd"} {
+		text, err := exec.Command(filepath.Join(bin, program), "--version").Output()
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", command[0], err)
+			return "", fmt.Errorf("%s: %w", program, err)
 		}
 		parts = append(parts, strings.TrimSpace(string(text)))
 	}
-	kernel := strings.SplitN(parts[2], ".", 3)
-	parts[2] = "Linux " + strings.Join(kernel[:min(2, len(kernel))], ".")
-	return strings.Join(append(parts, "cgroup v1", now.UTC().Format(time.DateOnly)), ", "), nil
+	return strings.Join(append(parts, machine, now.UTC().Format(time.DateOnly)), ", "), nil
+}
+
+// describeHost describes machines that are made of namespaces.
+func describeHost(string) (string, error) {
+	return describeKernel("/proc/sys/kernel/osrelease", "cgroup v1")
+}
+
+// describeKernel returns a description of the kernel whose release is in a file: the first two numbers are enough.
+func describeKernel(file, cgroups string) (string, error) {
+	release, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	numbers := strings.SplitN(strings.TrimSpace(string(release)), ".", 3)
+	return "Linux " + strings.Join(numbers[:min(2, len(numbers))], ".") + ", " + cgroups, nil
 }
 
 func (y yardstick) write(file string) error {

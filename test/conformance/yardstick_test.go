@@ -52,3 +52,17 @@ func TestASelectionMatchesWholeTexts(t *testing.T) {
 		}
 	}
 }
+
+func TestAKernelIsDescribedByTwoNumbers(t *testing.T) {
+	for release, want := range map[string]string{
+		"6.1.0-40-cloud-amd64\n": "Linux 6.1, cgroup v2", "6.18.5": "Linux 6.18, cgroup v2", "7": "Linux 7, cgroup v2",
+	} {
+		file := filepath.Join(t.TempDir(), "osrelease")
+		if err := os.WriteFile(file, []byte(release), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := describeKernel(file, "cgroup v2"); err != nil || got != want {
+			t.Errorf("release %q is %q, %v, want %q", release, got, err, want)
+		}
+	}
+}
