@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,8 @@ var appID, newID = strings.Repeat("a1", idBytes), strings.Repeat("b2", idBytes)
 // rig is a Watcher of one pod, web.
 type rig struct {
 	*Watcher
+
+	mu       sync.Mutex // a report may come later
 	events   []string
 	enqueued int
 	have     pod.Observed
@@ -32,17 +35,23 @@ func newRig(t *testing.T) *rig {
 	var err error
 	r.Watcher, err = New(Config{
 		Victims: NewVictims(), Log: slog.New(slog.DiscardHandler),
-		Observed: func() []pod.Observed { return []pod.Observed{r.have} },
+		Observed: func() []pod.Observed {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return []pod.Observed{r.have}
+		},
 		Pod: func(uid pod.UID) (*v1.Pod, bool) {
 			return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: uid}}, uid == "1"
 		},
 		RecordContainer: func(p *v1.Pod, container, kind, reason, message string) {
-			r.events = append(r.events, fmt.Sprintf("%s/%s %s %s: %s", p.Name, container, kind, reason, message))
+			r.record(fmt.Sprintf("%s/%s %s %s: %s", p.Name, container, kind, reason, message))
 		},
-		RecordNode: func(kind, reason, message string) {
-			r.events = append(r.events, fmt.Sprintf("node %s %s: %s", kind, reason, message))
+		RecordNode: func(kind, reason, message string) { r.record(fmt.Sprintf("node %s %s: %s", kind, reason, message)) },
+		Enqueue: func(pod.UID) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.enqueued++
 		},
-		Enqueue: func(pod.UID) { r.enqueued++ },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +59,16 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+func (r *rig) record(event string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, event)
+}
+
 func (r *rig) want(t *testing.T, events ...string) {
 	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if !slices.Equal(r.events, events) {
 		t.Errorf("events %q\nwant   %q", r.events, events)
 	}
@@ -92,7 +109,9 @@ func TestAContainerThatWasJustStartedIsFound(t *testing.T) {
 		r := newRig(t)
 		r.killed(kernel.Victim{Name: "java", PID: 7, Cgroup: "/kubepods/pod1/" + newID})
 		r.want(t)
+		r.mu.Lock()
 		r.have.Containers = append(r.have.Containers, pod.Container{ID: newID, Name: "late"})
+		r.mu.Unlock()
 		time.Sleep(observationDelay)
 		synctest.Wait()
 		r.want(t, "web/late Warning OOMKilling: The kernel killed process java (pid 7): the memory limit of its container or pod was reached")
