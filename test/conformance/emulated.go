@@ -112,7 +112,7 @@ func newGuestDisk(ctx context.Context, dir string, r suiteRun, token string) (st
 		"SANDBOX_IMAGE=" + r.programs.images.sandbox, "KUBELET=" + r.programs.kubelet, "MIRROR=http://" + seenByGuest(mirror),
 		"SERVER=https://" + seenByGuest(apiServer), "TOKEN=" + token, "ADDRESS=" + guestAddress, "GATEWAY=" + guestGateway,
 	}
-	for file, lines := range map[string][]string{"settings": settings, "options": r.options} {
+	for file, lines := range map[string][]string{"guest.conf": settings, "options": r.options} {
 		if err := os.WriteFile(filepath.Join(tree, file), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 			return "", err
 		}
@@ -121,7 +121,7 @@ func newGuestDisk(ctx context.Context, dir string, r suiteRun, token string) (st
 		{"cp", r.program(r.programs.kubelet), kubelet},
 		{"cp", "-r", r.program("libexec"), bin},
 		{"cp", r.program("conformance/e2e_node.test"), r.program("conformance/ginkgo"), filepath.Join(bin, "conformance")},
-		{"cp", r.script("../kubeadm/runtime.sh"), r.script("../emulator/node.sh"), tree},
+		{"cp", r.script("../kubeadm/runtime.sh"), r.script("../emulator/node.sh"), r.script("settings.sh"), tree},
 		{"cp", r.script("emulated.sh"), filepath.Join(tree, "run")},
 		{"mkfs.ext4", "-q", "-d", tree, disk, "2G"},
 	} {

@@ -2,7 +2,7 @@
 # Puts a kubelet through the node suite on an emulated machine, whose first process is systemd. Reports and logs are in
 # the folder results of its second disk when it is off.
 #
-# The settings are SANDBOX_IMAGE, KUBELET (a program below bin), MIRROR (the URL of all registries), SERVER (that of the API server),
+# guest.conf sets SANDBOX_IMAGE, KUBELET (a program below bin), MIRROR (the URL of all registries), SERVER (that of the API server),
 # TOKEN (what its clients present), ADDRESS and GATEWAY. The file options has those of ginkgo, one in a line.
 set -euo pipefail
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
@@ -10,44 +10,20 @@ trap 'systemctl poweroff --force' EXIT
 cd /berth
 mkdir results
 cp /proc/sys/kernel/osrelease results/
-source settings
+source guest.conf
 source runtime.sh
 source node.sh
+source settings.sh
 mapfile -t options <options
 
 configure_network "$ADDRESS" "$GATEWAY"
 echo 'nameserver 127.0.0.1' >/etc/resolv.conf # where no server is: lookups fail at once
-mkdir -p /etc/containerd/certs.d/_default
-cat >/etc/containerd/certs.d/_default/hosts.toml <<CONF
-[host."$MIRROR"]
-capabilities = ["pull", "resolve"]
-CONF
+find_registries_at "$MIRROR"
 configure_runtime "$SANDBOX_IMAGE" 10.100.0.0/22 true
-cat >>/etc/containerd/config.toml <<CONF
-
-# A handler that RuntimeClasses of the specs name.
-[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test-handler]
-runtime_type = "io.containerd.runc.v2"
-
-[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test-handler.options]
-SystemdCgroup = true
-CONF
+add_test_handler true
 start_containerd
 
-# As the suite's own.
-cat >/etc/kubelet.yaml <<CONF
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-cgroupDriver: systemd
-cgroupRoot: /
-podCIDR: 10.100.0.0/22
-volumeStatsAggPeriod: 10s
-fileCheckFrequency: 10s
-evictionPressureTransitionPeriod: 30s
-evictionHard: {memory.available: 250Mi, nodefs.available: 10%, nodefs.inodesFree: 5%}
-evictionMinimumReclaim: {nodefs.available: 5%, nodefs.inodesFree: 5%}
-serializeImagePulls: false
-CONF
+configure_kubelet systemd 10.100.0.0/22
 
 # The suite writes into the folder of its program.
 mkdir -p /opt/kubelet /opt/suite

@@ -14,6 +14,8 @@ set -euo pipefail
 
 # shellcheck source=../kubeadm/runtime.sh
 source "${BASH_SOURCE[0]%/*}/../kubeadm/runtime.sh"
+# shellcheck source=settings.sh
+source "${BASH_SOURCE[0]%/*}/settings.sh"
 
 step=$1 name=$2 bin=$3 results=$4 address=$5 pods=$6 sandbox=$7 kubelet=$8 job=$9
 
@@ -54,7 +56,7 @@ for folder in /opt /var/lib /var/log /tmp; do
 	mount -t tmpfs -o size=8g,mode=755 tmpfs "$folder"
 done
 chmod 1777 /tmp
-mkdir -p /opt/kubelet /opt/suite /opt/cni /etc/containerd/certs.d/_default
+mkdir -p /opt/kubelet /opt/suite /opt/cni /etc/containerd
 
 # Where they are, the suite asks systemd to start the kubelet, and the journal for logs.
 for program in systemd-run journalctl; do
@@ -65,34 +67,13 @@ export PATH=/run/bin/libexec:$PATH
 ln -s /run/bin/libexec/cni /opt/cni/bin
 ln -s "/run/bin/$kubelet" /opt/kubelet/kubelet
 
-# All registries are found on loopback.
-cat >/etc/containerd/certs.d/_default/hosts.toml <<CONF
-[host."http://127.0.0.1:5000"]
-capabilities = ["pull", "resolve"]
-CONF
-
+find_registries_at http://127.0.0.1:5000
 configure_runtime "$sandbox" "$pods" false
-cat >>/etc/containerd/config.toml <<CONF
-
-# A handler that RuntimeClasses of the specs name.
-[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.test-handler]
-runtime_type = "io.containerd.runc.v2"
-CONF
+add_test_handler false
 containerd --config /etc/containerd/config.toml >/run/results/containerd.log 2>&1 &
 
-# As the suite's own, and with what this machine needs.
-cat >/etc/kubelet.yaml <<CONF
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-cgroupDriver: cgroupfs
-cgroupRoot: /
-podCIDR: $pods
-volumeStatsAggPeriod: 10s
-fileCheckFrequency: 10s
-evictionPressureTransitionPeriod: 30s
-evictionHard: {memory.available: 250Mi, nodefs.available: 10%, nodefs.inodesFree: 5%}
-evictionMinimumReclaim: {nodefs.available: 5%, nodefs.inodesFree: 5%}
-serializeImagePulls: false
+configure_kubelet cgroupfs "$pods"
+cat >>/etc/kubelet.yaml <<CONF
 failCgroupV1: false
 failSwapOn: false
 CONF
